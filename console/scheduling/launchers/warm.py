@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 LOAD_S = 900.0  # to be ready
 KILL_WAIT_S = 5.0
-TAKE_S = 10.0  # to answer, though it may be importing that it is a session's
+TAKE_S = 10.0  # until it says that it is a session's; it may be importing meanwhile
 BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0  # between the death of one and the start of the next
 COMMAND = (sys.executable, "-m", "gpu_runtime")
 READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'

@@ -65,7 +65,9 @@ def place_list() -> list[PlaceView]:
 
 def places_free() -> dict[str, int]:
     """How many more runtimes each place can have now."""
-    return {place.name: max(0, place.max_runtimes - place.running) for place in place_list()}
+    running = _counts(list(WITH_RUNTIME))
+    rooms = {HERE: settings.MAX_RUNTIMES} | {place.name: place.max_runtimes for place in settings.PLACES.values()}
+    return {name: max(0, most - running.get(name, 0)) for name, most in rooms.items()}
 
 
 def _counts(states: list[SessionState]) -> dict[str, int]:

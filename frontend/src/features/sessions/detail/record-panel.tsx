@@ -5,6 +5,7 @@ import { Link } from "react-router";
 import { downloadBatch } from "../../../api/sessions";
 import type { SessionRecord, TimelineEntry } from "../../../live/record";
 import { Button } from "../../../ui/button";
+import { CutText } from "../../../ui/cut-text";
 import { dateTime, timeOfDay } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
@@ -17,6 +18,8 @@ const tab =
 
 /** Longer than this it is shown in one line until it is opened: a stack dump has hundreds of lines. */
 const SHORT = 90;
+/** And so much of it is shown then, until the rest is asked for. */
+const DETAIL_CHARACTERS = 50_000;
 
 export function Detail({ text }: { text: string }) {
   if (text.length <= SHORT) return <span className="min-w-0 text-xs break-words text-muted">{visible(text)}</span>;
@@ -24,7 +27,7 @@ export function Detail({ text }: { text: string }) {
     <details className="group min-w-0 flex-1 text-xs text-muted">
       <summary className="cursor-pointer truncate group-open:whitespace-normal">{visible(text.slice(0, SHORT))}…</summary>
       <pre tabIndex={0} className="mt-1 max-h-80 overflow-auto font-mono whitespace-pre-wrap">
-        {visible(text)}
+        <CutText text={text} most={DETAIL_CHARACTERS} />
       </pre>
     </details>
   );

@@ -1,14 +1,14 @@
 // The last lines that the session's runtime wrote, oldest first, asked for again on a click; those with a text, if one is typed.
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { Fragment, useEffect, useRef, useState } from "react";
 import { useSearchParams } from "react-router";
 import { logsQuery } from "../../../api/sessions";
 import { useTypedPart } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
+import { CutText } from "../../../ui/cut-text";
 import { inputClass } from "../../../ui/field";
 import { number, timeOfDay } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
-import { visible } from "../../../ui/plain-text";
 
 const FEW = 200;
 const MANY = 5000;
@@ -67,7 +67,12 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
       {found === 0 && data && <p className="p-4 text-muted">{asked ? "No line contains it." : "The log is empty: nothing that a runtime of this session wrote was kept."}</p>}
       {found > 0 && (
         <pre ref={block} tabIndex={0} aria-label="Runtime log" className="max-h-80 overflow-auto p-4 font-mono text-xs leading-relaxed">
-          {visible(data?.lines.join("\n") ?? "")}
+          {data?.lines.map((line, at) => (
+            <Fragment key={at}>
+              <CutText text={line} />
+              {"\n"}
+            </Fragment>
+          ))}
         </pre>
       )}
     </>

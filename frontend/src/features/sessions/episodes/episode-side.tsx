@@ -6,7 +6,7 @@ import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
 import { AnnotationsPanel } from "./annotations-panel";
 import { EraseEpisode } from "./erase-episode";
-import { CutText } from "./token-line";
+import { CutText } from "../../../ui/cut-text";
 
 export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: EpisodeTimelines; mayErase: boolean }) {
   const { episode, report, calls } = loaded;

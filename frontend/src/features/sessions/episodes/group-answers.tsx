@@ -10,7 +10,7 @@ import { bestFirst } from "./group-neighbours";
 import { episodePath } from "./places";
 import { MeasureChoice } from "./measure-choice";
 import { measureOf, scaleOf } from "./token-heat";
-import { CutText } from "./token-line";
+import { CutText } from "../../../ui/cut-text";
 
 const MOST = 16;
 

@@ -1,34 +1,13 @@
 // One run of a timeline: context, grey and cut where it is long, or sampled tokens, each a span with its colour.
-import { memo, useState } from "react";
+import { memo } from "react";
 import type { TokenRun } from "../../../api/types";
+import { CutText } from "../../../ui/cut-text";
 import { number } from "../../../ui/format";
-import { beginning, visible } from "../../../ui/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
-const CONTEXT_CHARACTERS = 2_000;
 const BLOCK = "whitespace-pre-wrap wrap-anywhere font-mono text-xs leading-5";
-
-export function CutText({ text, most = CONTEXT_CHARACTERS, className = "" }: { text: string; most?: number; className?: string }) {
-  const [whole, setWhole] = useState(false);
-  const cut = whole ? null : beginning(text, most);
-  return (
-    <span className={className}>
-      {visible(cut ?? text)}
-      {cut !== null && (
-        <button
-          type="button"
-          className="ml-1 rounded bg-sunken px-1.5 font-sans text-accent hover:underline"
-          onClick={() => {
-            setWhole(true);
-          }}
-        >
-          show all {number(text.length)} characters
-        </button>
-      )}
-    </span>
-  );
-}
 
 export function ContextRun({ run }: { run: TokenRun }) {
   return (

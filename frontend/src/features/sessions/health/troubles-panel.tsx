@@ -1,8 +1,12 @@
 // Restarts, faults and stacks of a run.
+import { CutText } from "../../../ui/cut-text";
 import { dateTime, timeOfDay } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import type { Trouble } from "./troubles";
+
+/** Of all threads, in most cases. */
+const STACKS_CHARACTERS = 50_000;
 
 export function TroublesPanel({ troubles }: { troubles: readonly Trouble[] }) {
   return (
@@ -22,7 +26,7 @@ export function TroublesPanel({ troubles }: { troubles: readonly Trouble[] }) {
               <details className="mt-1 text-xs">
                 <summary className="cursor-pointer text-muted">Stacks</summary>
                 <pre tabIndex={0} className="mt-1 max-h-96 overflow-auto font-mono">
-                  {visible(one.trace)}
+                  <CutText text={one.trace} most={STACKS_CHARACTERS} />
                 </pre>
               </details>
             )}
