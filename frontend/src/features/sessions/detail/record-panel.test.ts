@@ -13,7 +13,7 @@ test("a stack dump is one line that opens to all of it, and its controls are sig
   const dump = `stacks ${"frame\n".repeat(400)}\u001b[31mlast`;
   const html = page(createElement(Detail, { text: dump }));
   expect(html).toMatch(/<details.*<summary/s);
-  expect(html).toContain("␛[31mlast</pre>");
+  expect(html).toContain("␛[31mlast</span></pre>");
   expect(page(createElement(Detail, { text: "step 10" }))).not.toContain("<details");
 });
 
