@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 
 class Request(BaseModel):
@@ -21,6 +21,25 @@ class Request(BaseModel):
                     + (f" Its other fields are {others}." if others else "")
                 )
             return super().__new__(cls)
+
+
+class Changes(Request):
+    """A request to change a row: at least one field is given, and what is given has a value."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    @field_validator("*")
+    @classmethod
+    def _value_check(cls, value: Any) -> Any:
+        if value is None:  # the default is not checked: only one that is given
+            raise ValueError("must have a value; leave it out to keep what is there")
+        return value
+
+    @model_validator(mode="after")
+    def _change_check(self) -> "Changes":
+        if not self.model_fields_set:
+            raise ValueError("names nothing to change")
+        return self
 
 
 class Response(BaseModel):

@@ -1,12 +1,12 @@
 """Rules of alerts that a project makes for itself: bounds on what its runs measure."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat
 from pydantic.json_schema import SkipJsonSchema
 
-from ..base import Request, Response
+from ..base import Changes, Request, Response
 from ..events import StepMetrics
 
 MAX_STEPS = 50
@@ -55,10 +55,8 @@ class MetricRuleCreate(Request):
     runs: Runs = ""
 
 
-class MetricRuleUpdate(Request):
+class MetricRuleUpdate(Changes):
     """``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     name: RuleName | SkipJsonSchema[None] = None
     metric: Measure | SkipJsonSchema[None] = None
@@ -66,19 +64,6 @@ class MetricRuleUpdate(Request):
     value: FiniteFloat | SkipJsonSchema[None] = None
     steps: Steps | SkipJsonSchema[None] = None
     runs: Runs | SkipJsonSchema[None] = None
-
-    @field_validator("*")
-    @classmethod
-    def _value_check(cls, value: Any) -> Any:
-        if value is None:  # the default is not checked: only one that is given
-            raise ValueError("must have a value; leave it out to keep what is there")
-        return value
-
-    @model_validator(mode="after")
-    def _change_check(self) -> "MetricRuleUpdate":
-        if not self.model_fields_set:
-            raise ValueError("names nothing to change")
-        return self
 
 
 class MetricRuleView(Response):

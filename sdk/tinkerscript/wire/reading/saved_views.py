@@ -1,13 +1,13 @@
 """Saved views: how the charts of a run are looked at, by name, for everybody in the project."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import parse_qsl
 
-from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ..base import Request, Response
+from ..base import Changes, Request, Response
 
 PARTS = ("x", "smooth", "y", "folded")  # of a run's address: the axis, the smoothing, the scale, folded groups
 
@@ -41,27 +41,12 @@ class SavedViewCreate(Request):
     pinned: bool = False
 
 
-class SavedViewUpdate(Request):
+class SavedViewUpdate(Changes):
     """``PATCH /v1/saved-views/{view_id}``: what is given is changed."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     name: ViewName | SkipJsonSchema[None] = None
     address: ViewAddress | SkipJsonSchema[None] = None
     pinned: bool | SkipJsonSchema[None] = None
-
-    @field_validator("*")
-    @classmethod
-    def _value_check(cls, value: Any) -> Any:
-        if value is None:  # the default is not checked: only one that is given
-            raise ValueError("must have a value; leave it out to keep what is there")
-        return value
-
-    @model_validator(mode="after")
-    def _change_check(self) -> "SavedViewUpdate":
-        if not self.model_fields_set:
-            raise ValueError("names nothing to change")
-        return self
 
 
 class SavedViewView(Response):

@@ -83,6 +83,7 @@ def test_an_adapter_and_its_merged_folder_compute_what_the_trainer_does(base, tm
     assert files == {"adapter_config.json", "adapter_model.safetensors"}
 
 
+@pytest.mark.skipif(not COOKBOOK.exists(), reason="tinker-cookbook is not installed: .venv-cookbook")
 def test_the_cookbook_builds_a_model_and_an_adapter_from_an_export(base, tmp_path):
     """As ``weights.download`` gives it to them, in the cookbook's environment.
 
