@@ -1,8 +1,8 @@
 # The control plane: web server, reconciler, and the S3 server of compose.yaml. From the root of the repository:
 #   docker build -f docker/control-plane.Dockerfile -t tinkerscript-server:0.2.0 .
 # Another base, such as one of your own registry: --build-arg PYTHON_IMAGE=... --build-arg NODE_IMAGE=...
-ARG PYTHON_IMAGE=python:3.11-slim-bookworm
-ARG NODE_IMAGE=node:24-bookworm-slim
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
+ARG NODE_IMAGE=node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 
 FROM ${NODE_IMAGE} AS pages
 WORKDIR /app/frontend

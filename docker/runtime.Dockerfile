@@ -3,7 +3,7 @@
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cuda --build-arg ENGINE=cuda .
 # The CPU build of torch comes from an index of its own; without it the CUDA build is installed, which works and is
 # gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS" --build-arg TORCH_SHA256=..., the hash of its file.
-ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${PYTHON_IMAGE}
 # A compiler: vLLM and DeepSpeed compile kernels when they first need them. tini: ends and collects whatever is left.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-dev libnuma1 ninja-build python3-dev tini \

@@ -1,4 +1,4 @@
-"""Base images have versions, and docker/pin.sh writes which image each is."""
+"""Base images have versions and digests, and docker/pin.sh writes which image each is."""
 
 import os
 import re
@@ -47,9 +47,9 @@ def images(folder: Path) -> set[str]:
     return {image for image in named if not image.startswith("tinkerscript-")}
 
 
-def test_no_image_is_of_no_version() -> None:
+def test_each_image_has_a_version_and_a_digest() -> None:
     for image in images(DOCKER):
-        assert re.fullmatch(r"[\w./-]+:[\w.-]*\d[\w.-]*(@sha256:[0-9a-f]{64})?", image), image
+        assert re.fullmatch(r"[\w./-]+:[\w.-]*\d[\w.-]*@sha256:[0-9a-f]{64}", image), image
     for path in (*DOCKER.rglob("*.yaml"), *DOCKER.glob("*Dockerfile")):
         assert ":latest" not in path.read_text(), path
 
