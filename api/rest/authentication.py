@@ -39,6 +39,11 @@ class Caller:
     scopes: frozenset[Scope]
     key: ApiKey | None = None
 
+    @property
+    def is_operator(self) -> bool:
+        """Who runs the server, signed in. A key of theirs is not: it is made for one project."""
+        return self.key is None and self.user.is_staff
+
 
 class KeyAuthentication(BaseAuthentication):
     """An API key. It acts in its own project, and can do no more than its maker may by now."""

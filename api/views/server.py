@@ -21,4 +21,4 @@ def server_get(request: ApiRequest) -> ServerView:
 def capacity_get(request: ApiRequest) -> CapacityView:
     """What the project has of the server and waits for; a signed-in operator (Django staff) is told of all."""
     caller = request.auth
-    return capacity(project=caller.project, is_operator=caller.key is None and caller.user.is_staff)
+    return capacity(project=caller.project, is_operator=caller.is_operator)

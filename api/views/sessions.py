@@ -30,8 +30,12 @@ from tinkerscript.wire.sessions import (
 
 
 def place_list(request: ApiRequest) -> PlaceList:
-    """Where sessions of this server can run, with what runs and waits at each place."""
-    return PlaceList(items=places())
+    """Where sessions of this server can run, with what of the project's runs and waits at each place.
+
+    A signed-in operator (Django staff) is told of all projects.
+    """
+    caller = request.auth
+    return PlaceList(items=places(project=None if caller.is_operator else caller.project))
 
 
 def base_model_list(request: ApiRequest) -> BaseModelList:

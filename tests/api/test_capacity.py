@@ -47,6 +47,28 @@ def test_a_project_is_told_of_its_own_sessions_and_devices_and_nothing_of_others
     assert capacity(viewer, project) == told
 
 
+def test_places_count_the_sessions_of_the_project_and_those_of_all_for_the_operator_alone(
+    alice, bob, project, his, settings
+) -> None:
+    settings.MAX_RUNTIMES = 3
+    factories.session_make(project, state=SessionState.QUEUED)
+    factories.runtime_make(his)
+
+    def counts(user, of: Project, **headers: str) -> list[tuple[int, int]]:
+        client = Client()
+        if user is not None:
+            client.force_login(user)
+        items = client.get("/v1/places", headers={"X-Project-Id": of.id} | headers).json()["items"]
+        return [(item["running"], item["queued"]) for item in items]
+
+    assert counts(alice, project) == [(0, 1)] and counts(bob, his) == [(1, 0)]
+    bob.is_staff = True
+    bob.save()
+    assert counts(bob, his) == [(1, 1)]
+    key = factories.key_make(his, bob)
+    assert counts(None, his, Authorization=f"Bearer {key}") == [(1, 0)], "a key is for one project"
+
+
 def test_a_session_that_its_quota_holds_back_says_so_and_a_drain_is_told(alice, project) -> None:
     Project.objects.filter(id=project.id).update(device_quota=1)
     factories.runtime_make(project, devices=0)

@@ -51,7 +51,7 @@ def test_each_place_runs_its_own_sessions_up_to_its_own_number(world, project) -
         "provisioning", "queued", "provisioning", "queued", "provisioning", "provisioning", "queued",
     ]  # fmt: skip
     assert [len(launcher.alive) for launcher in (world.launcher, *world.clusters.values())] == [1, 1, 2]
-    assert [(place.name, place.running, place.queued) for place in place_list()] == [
+    assert [(place.name, place.running, place.queued) for place in place_list(project=None)] == [
         ("here", 1, 1), ("lab", 1, 1), ("cloud", 2, 1),
     ]  # fmt: skip
     world.clusters["lab"].die()

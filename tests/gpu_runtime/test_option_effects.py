@@ -162,6 +162,22 @@ async def test_an_episode_ends_at_the_sessions_deadline(tmp_path: Path) -> None:
         assert (await gateway.raw_chat(begun["api_key"])).status_code == 410
 
 
+async def test_an_idle_timeout_above_the_sessions_deadline_is_that_of_episodes_with_a_longer_one(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock(time.time())
+    async with running_gateway(tmp_path, now=clock, episode_timeout_s=50, episode_idle_timeout_s=100) as gateway:
+        plain, longer = await gateway.begin(), await gateway.begin(timeout_s=1000)
+        clock.now += 60
+        assert (await gateway.raw_chat(plain["api_key"])).status_code == 410
+        assert (await gateway.raw_chat(longer["api_key"])).status_code == 200
+        clock.now += 101
+        assert (await gateway.raw_chat(longer["api_key"])).status_code == 410
+        await eventually(lambda: gateway.journal.episodes.get(longer["episode_id"]).reason)
+        records = [gateway.journal.episodes.get(each["episode_id"]) for each in (plain, longer)]
+        assert [record.reason for record in records] == ["deadline", "idle"]
+
+
 async def test_the_journal_is_copied_every_so_many_seconds(plane, runtime, model) -> None:
     plane_assign(plane, model, max_staleness=0, journal_interval_s=1)
     async with runtime(plane) as it:

@@ -11,6 +11,7 @@ from django.db.models import Count
 from console.errors import InvalidRequest
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
+from console.users.models import Project
 from tinkerscript.wire.config import HERE, SessionConfig
 from tinkerscript.wire.server import PlaceView
 from tinkerscript.wire.sessions import SessionState
@@ -49,9 +50,9 @@ def place_launcher(place: str) -> Any:
     return settings.PLACES[place].options
 
 
-def place_list() -> list[PlaceView]:
-    """Every place of this server, with what runs and waits there."""
-    running, queued = _counts(list(WITH_RUNTIME)), _counts([SessionState.QUEUED])
+def place_list(*, project: Project | None) -> list[PlaceView]:
+    """Every place of this server, with what of the project's runs and waits there; of all projects with None."""
+    running, queued = _counts(list(WITH_RUNTIME), project), _counts([SessionState.QUEUED], project)
     rooms = [(HERE, "", settings.LAUNCHER.name, settings.MAX_RUNTIMES)]
     rooms += [(place.name, place.kind, place.options.name, place.max_runtimes) for place in settings.PLACES.values()]
     return [
@@ -70,6 +71,7 @@ def places_free() -> dict[str, int]:
     return {name: max(0, most - running.get(name, 0)) for name, most in rooms.items()}
 
 
-def _counts(states: list[SessionState]) -> dict[str, int]:
-    rows = Session.objects.filter(state__in=states).values_list("place").order_by()
-    return dict(rows.annotate(total=Count("id")))
+def _counts(states: list[SessionState], project: Project | None = None) -> dict[str, int]:
+    rows = Session.objects.filter(state__in=states)
+    rows = rows if project is None else rows.filter(project=project)
+    return dict(rows.values_list("place").order_by().annotate(total=Count("id")))

@@ -328,8 +328,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where sessions of this server can run, with what runs and waits at each place.
-         * @description Where sessions of this server can run, with what runs and waits at each place.
+         * Where sessions of this server can run, with what of the project's runs and waits at each place.
+         * @description Where sessions of this server can run, with what of the project's runs and waits at each place.
+         *
+         *         A signed-in operator (Django staff) is told of all projects.
          */
         get: operations["place_list"];
         put?: never;
@@ -3524,7 +3526,10 @@ export interface components {
             name: string;
             /** Queued */
             queued: number;
-            /** Running */
+            /**
+             * Running
+             * @description Sessions of the project; for an operator those of all projects.
+             */
             running: number;
         };
         /**
@@ -4087,7 +4092,7 @@ export interface components {
             episode_idle_timeout_s?: number;
             /**
              * Episode Timeout S
-             * @description An episode expires after this in any case.
+             * @description The deadline of one without its own.
              * @default 3600
              */
             episode_timeout_s?: number;

@@ -248,7 +248,7 @@ class SessionConfig(Request):
     episode_idle_timeout_s: float = Field(
         600.0, ge=1, le=86_400, description="An episode with no call or heartbeat expires."
     )
-    episode_timeout_s: float = Field(3600.0, ge=1, le=604_800, description="An episode expires after this in any case.")
+    episode_timeout_s: float = Field(3600.0, ge=1, le=604_800, description="The deadline of one without its own.")
     idle_suspend_s: float = Field(
         3600.0, ge=10, le=604_800, description="A session with no episode suspends after this."
     )
