@@ -13,7 +13,8 @@ from tinkerscript.wire.reading.trajectories import EpisodeFate, GroupList, Group
 SAME_NAME = (
     "episode_id", "task", "group_key", "eval", "reward", "is_success", "metrics", "rewards_by_agent", "calls",
     "sampled_tokens", "timelines", "policy_version_first", "policy_version_last", "trained_step", "begun_at",
-    "deadline_at", "ended_at", "drift", "advantage", "logprob_mean", "prompt", "answer",
+    "deadline_at", "ended_at", "drift", "advantage", "logprob_mean", "ratio_counts", "prompt",
+    "answer",
 )  # fmt: skip
 NOT_COMPLETED = {EpisodeFate.OPEN, EpisodeFate.ABANDONED, EpisodeFate.EXPIRED}
 

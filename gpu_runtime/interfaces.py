@@ -208,16 +208,6 @@ class Sample:
         return self.advantage if self.advantages_T is None else self.advantages_T[position]
 
 
-def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> list[float]:
-    """Of a value for each token those of the trained ones, sample after sample."""
-    return [
-        value
-        for sample, values_T in zip(samples, values_ST, strict=True)
-        for value, trained in zip(values_T, sample.mask_T, strict=True)
-        if trained
-    ]
-
-
 class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
 
@@ -248,6 +238,11 @@ class Trainer(Protocol):
 
         ``scales_S``: the session's where None. Raises OutOfMemory, TrainerKilled (want ``restart``), TrainerFailed.
         """
+        ...
+
+    async def passed_logprobs(self) -> list[list[float]]:
+        """``logprobs_T`` of each sample of the last ``forward_backward`` as its own forward pass had them, 0 where its
+        mask is 0: asked at most once after each, and free."""
         ...
 
     async def flip_weights(self) -> None:

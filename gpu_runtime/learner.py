@@ -31,13 +31,14 @@ from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, 
 from .health.deadlines import Phase
 from .health.file_progress import report_file_progress
 from .interfaces import Engine, Trainer
+from .journal.trainer_logprobs import TokenValues
 from .object_store.staging import folder_publish
 from .object_store.uploads import ObjectStore
 from .steps.refused import MismatchCount, refusal_event
 from .steps.updates import NOTHING_LEARNED, batch_train
-from .training.batching import Batch, Group, batch_samples, batch_statistics, samples_with_signal
-from .training.batching import reference_gaps as gaps_of
+from .training.batching import Batch, Group, batch_samples, batch_statistics, reference_gaps, samples_with_signal
 from .training.objective.entropy_control import entropy_coef_of
+from .training.token_lists import by_answer
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ class Learner:
         samples = await asyncio.to_thread(batch_samples, batch, self._config)
         async with self._device_lent():
             reference_ST = await self._trainer.logprobs(samples, reference=True)
-        return await self._batches.record_gaps(batch.step, gaps_of(batch, samples, reference_ST)) or batch
+        return await self._batches.record_gaps(batch.step, reference_gaps(batch, samples, reference_ST)) or batch
 
     async def _teaches_nothing(self, batch: Batch) -> bool:
         # A step that an older runtime counted keeps its number: the states after it are named by theirs.
@@ -201,9 +202,8 @@ class Learner:
 
     async def _learn(self, batch: Batch, *, serve: bool) -> None:
         """Samples, gradient, step, hand-over, record."""
-        rollout_s = time.monotonic() - self._rollout_began
         began = time.monotonic()
-        metrics: dict[str, Any] = await self._update(batch)
+        metrics, before = await self._update(batch)
         trained = time.monotonic()
         if serve and metrics["tokens_computed"]:
             self._status.begin(Phase.HANDOVER, f"handing over the weights of step {batch.step}")
@@ -215,10 +215,10 @@ class Learner:
         if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
             self._mismatches.agreed()
         measured = StepMetrics(
-            step=batch.step, **statistics, **metrics, groups_replaced=len(replaced), rollout_s=rollout_s,
-            train_s=trained - began, handover_s=time.monotonic() - trained,
+            step=batch.step, **statistics, **metrics, groups_replaced=len(replaced), train_s=trained - began,
+            rollout_s=began - self._rollout_began, handover_s=time.monotonic() - trained,
         )  # fmt: skip
-        await self._batches.step_done(batch.step, measured.model_dump())
+        await self._batches.step_done(batch.step, measured.model_dump(), before)
         self._status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
         self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
         self._rollout_began = time.monotonic()
@@ -231,16 +231,16 @@ class Learner:
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
 
-    async def _update(self, batch: Batch) -> dict[str, Any]:
+    async def _update(self, batch: Batch) -> tuple[dict[str, Any], TokenValues]:
         samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         if not samples:
-            return dict.fromkeys(NOTHING_LEARNED, 0.0)
+            return dict.fromkeys(NOTHING_LEARNED, 0.0), {}
         staleness = int(batch_statistics(batch, self._config)["staleness_max"])
         coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
         counted = await self._batches.step_metrics(batch.step) is not None
         async with self._device_lent():
-            found = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef, counted)
-        return found | {"entropy_coef": coef}
+            done = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef, counted)
+        return done.metrics | {"entropy_coef": coef}, await asyncio.to_thread(by_answer, batch, samples, done.before_ST)
 
     async def _hand_over(self, version: int) -> None:
         await self._trainer.publish(self._handover)

@@ -27,10 +27,11 @@ from tinkerscript.wire.training.model_refusals import window_reached
 
 from .engine.replicas import Replicas
 from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from .interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer, trained_of
+from .interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
 from .model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
 from .sampler_interfaces import SampleOrder, SamplerEngine
 from .training.logprob_mismatch import BOUNDS
+from .training.token_lists import trained_of
 
 log = logging.getLogger(__name__)
 

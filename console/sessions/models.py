@@ -21,11 +21,8 @@ def new_task_id() -> str:
 
 
 class Session(models.Model):
-    """One training session: what was asked, where it stands, who holds its lease.
-
-    ``state`` moves only through ``transitions.session_move``; ``desired`` is what is wanted of it, and the
-    reconciler brings the one to the other.
-    """
+    """One training session: what was asked, where it stands, who holds its lease. ``state`` moves only through
+    ``transitions.session_move``; ``desired`` is what is wanted, and the reconciler brings the one to the other."""
 
     id = models.CharField(primary_key=True, max_length=40, default=new_session_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
@@ -137,6 +134,7 @@ class EpisodePack(models.Model):
     sha256 = models.CharField(max_length=64)
     size_bytes = models.PositiveBigIntegerField()
     committed_at = models.DateTimeField(auto_now_add=True)
+    has_replaced = models.BooleanField(default=False)  # holds documents too of episodes whose rows name a later pack
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "sha256"], name="episode_pack_once")]
@@ -172,6 +170,7 @@ class EpisodeRecord(models.Model):
     advantage = models.FloatField(null=True)
     advantages = models.JSONField(null=True)
     logprob_mean = models.FloatField(null=True)
+    ratio_counts = models.JSONField(null=True)
     prompt = models.TextField(blank=True)
     answer = models.TextField(blank=True)
     begun_at = models.FloatField()

@@ -38,6 +38,11 @@ TIMELINE = pa.struct(
             pa.list_(pa.float32()),
             "of temperature 1 over all ids; null: not recorded; 0 where the mask is 0",
         ),
+        _column(
+            "trainer_logprobs",
+            pa.list_(pa.float32()),
+            "the trainer's, before the step that trained it; null: computed by none; 0 where the mask is 0",
+        ),
         _column("policy_versions", pa.list_(pa.int32()), "whose weights sampled the token; -1 where the mask is 0"),
         _column("temperatures", pa.list_(pa.float32()), "at which the token was sampled; 1 where the mask is 0"),
         _column("allowed", pa.list_(pa.int32()), "which of allowed_sets a grammar left to choose from; -1: every id"),
@@ -143,6 +148,7 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
     merged = [pieces[index] for index in timeline.segments]
     temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
     raw = [[None] * len(each.token_ids) if each.raw_logprobs is None else each.raw_logprobs for each in merged]
+    before = [each.trainer_logprobs or [None] * len(each.token_ids) for each in merged]
     allowed_T = allowed_of(timeline, merged) or (None,) * len(timeline.token_ids_T)
     numbers_T, sets = sets_number(allowed_T)
     return {
@@ -152,6 +158,7 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
         "mask": timeline.mask_T,
         "logprobs": timeline.logprobs_T,
         "raw_logprobs": by_token(timeline, merged, raw, elsewhere=0.0),
+        "trainer_logprobs": by_token(timeline, merged, before, elsewhere=0.0),
         "policy_versions": by_token(timeline, merged, [piece.versions for piece in merged], elsewhere=-1),
         "temperatures": by_token(timeline, merged, temperatures, elsewhere=1.0),
         "allowed": numbers_T,

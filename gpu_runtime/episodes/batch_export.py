@@ -89,6 +89,9 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
         mask=list(sample.mask_T),
         logprobs=list(sample.logprobs_T),
         raw_logprobs=_of_answers(sample, records, CallRecord.raw_of, elsewhere=0.0),
+        trainer_logprobs=_of_answers(
+            sample, records, lambda _, answer: answer.trainer_logprobs_T or None, elsewhere=0.0
+        ),
         temperatures=[sample.temperature_at(t) if sample.mask_T[t] else 1.0 for t in positions],
         allowed=numbers_T,
         allowed_sets=[base64.b64encode(each).decode() for each in sets],
@@ -102,7 +105,7 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
 def _of_answers(
     sample: Sample,
     calls: Sequence[CallRecord],
-    values: Callable[[CallRecord, Completion], Sequence[Value] | None],
+    values: Callable[[CallRecord, Completion], Sequence[Value | None] | None],
     *,
     elsewhere: Value,
 ) -> list[Any]:
@@ -114,7 +117,7 @@ def _of_answers(
             end = start + len(answer.token_ids_T)
             if sample.token_ids_T[start:end] == answer.token_ids_T and any(sample.mask_T[start:end]):
                 of_answer = values(call, answer)
-                found[start:end] = [None] * (end - start) if of_answer is None else of_answer
+                found[start:end] = [None] * (end - start) if of_answer is None else list(of_answer)
     return [value if mask else elsewhere for value, mask in zip(found, sample.mask_T, strict=True)]
 
 

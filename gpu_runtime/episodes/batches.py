@@ -18,6 +18,7 @@ from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
+from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
 from gpu_runtime.training.batching import Batch, Group, batch_advantages, distinct_share, group_has_signal
@@ -159,9 +160,9 @@ class Batches:
             self._stepping = False
             self._changes.notify()
 
-    async def step_done(self, step: int, metrics: dict[str, Any]) -> None:
+    async def step_done(self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES) -> None:
         """The step's weights are served: its episodes are trained, ``policy_version`` is at least ``step``."""
-        await self._executor.run(self._journal.batches.step_done, step, metrics)
+        await self._executor.run(self._journal.batches.step_done, step, metrics, before)
         self.policy_version = max(self.policy_version, step)
         self._forget(step)
         await self._drop_stale()

@@ -8,6 +8,7 @@ from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
 from gpu_runtime.journal.records import BatchRecord, dump
 from gpu_runtime.journal.rows import fetch_batch, insert_refused, read_refused
+from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues, trainer_logprobs_insert
 
 
 class BatchTable:
@@ -103,8 +104,12 @@ class BatchTable:
         row = self._database.row("SELECT * FROM refused_batches WHERE name = ?", name)
         return read_refused(row) if row else None
 
-    def step_done(self, step: int, metrics: dict[str, Any]) -> bool:
-        """The step is done: its episodes are trained. False (and no change) when it was recorded before."""
+    def step_done(self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES) -> bool:
+        """The step is done: its episodes are trained. False (and no change) when it was recorded before.
+
+        ``before``: the trainer's own log-probabilities before it, of each token of each answer. The documents of the
+        episodes that have some are stored once more.
+        """
         with self._database.transaction() as sql:
             if sql.execute("SELECT 1 FROM steps WHERE step = ?", (step,)).fetchone():
                 return False
@@ -114,6 +119,7 @@ class BatchTable:
                 " AND id IN (SELECT episode_id FROM batch_episodes WHERE step = ?)",
                 (step, step),
             )
+            trainer_logprobs_insert(sql, before)
             return True
 
     def step_metrics(self, step: int) -> dict[str, Any] | None:

@@ -45,7 +45,7 @@ def episodes_prune(database: Database, episode_ids: Sequence[str]) -> None:
     for start in range(0, len(episode_ids), AT_ONCE):
         names = [(each,) for each in episode_ids[start : start + AT_ONCE]]
         with database.transaction() as sql:
-            for table in ("allowed_sets", "raw_logprobs", "completions"):
+            for table in ("allowed_sets", "raw_logprobs", "trainer_logprobs", "completions"):
                 sql.executemany(
                     f"DELETE FROM {table} WHERE call_id IN (SELECT id FROM calls WHERE episode_id = ?)", names
                 )

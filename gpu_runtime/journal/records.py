@@ -20,7 +20,9 @@ CallStatus = Literal["completed", "cancelled"]
 class Completion:
     """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled token t,
     ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none. ``raw_logprobs_T`` are those
-    of temperature 1 over all ids, where sampling made others of them."""
+    of temperature 1 over all ids, where sampling made others of them. ``trainer_logprobs_T``, once it is trained, are
+    the trainer's own of the distribution that was sampled from, under the weights before the step; None of a token that
+    it did not train."""
 
     choice: int
     token_ids_T: tuple[int, ...]
@@ -34,6 +36,7 @@ class Completion:
     top_logprobs_T: tuple[dict[int, float], ...] = ()
     allowed_T: tuple[AllowedSet | None, ...] = ()
     raw_logprobs_T: tuple[float, ...] = ()
+    trainer_logprobs_T: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,14 @@ CREATE TABLE IF NOT EXISTS raw_logprobs (
     PRIMARY KEY (call_id, choice)
 );
 
+-- The trainer's own log-probabilities before the step that trained an answer; NaN of a token that it did not train.
+CREATE TABLE IF NOT EXISTS trainer_logprobs (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    logprobs BLOB NOT NULL,
+    PRIMARY KEY (call_id, choice)
+);
+
 -- One batch per step; an episode is in at most one batch.
 CREATE TABLE IF NOT EXISTS batches (
     step INTEGER PRIMARY KEY,

@@ -23,8 +23,8 @@ Value = TypeVar("Value")
 @dataclass(frozen=True)
 class Segment:
     """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability,
-    (where it is wanted) the policy version, (under a grammar) the ids that could have been sampled, and (where it was
-    recorded) the log-probability at temperature 1 over all ids."""
+    (where it is wanted) the policy version, (under a grammar) the ids that could have been sampled, and (where they
+    were recorded) the log-probability at temperature 1 over all ids and the trainer's own."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -35,6 +35,7 @@ class Segment:
     allowed: tuple[AllowedSet | None, ...] = ()
     is_truncated: bool = False
     raw_logprobs: tuple[float, ...] | None = None
+    trainer_logprobs: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
                 unknown = (UNKNOWN,) * len(answer.token_ids_T) if call.is_narrowed else ()
                 allowed = answer.allowed_T or unknown
                 raw = call.raw_of(answer)
-                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, is_truncated, raw)
+                told = is_truncated, raw, answer.trainer_logprobs_T
+                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, *told)
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent
 

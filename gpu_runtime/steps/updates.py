@@ -8,7 +8,7 @@ policy has moved further than ``kl_stop`` from it (Spinning Up's PPO does the sa
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample, Trainer
@@ -23,6 +23,15 @@ NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trai
                    "learning_rate")  # fmt: skip
 
 
+@dataclass(frozen=True)
+class TrainedStep:
+    """What a step measured, and ``logprobs_T`` of each of its samples under the weights before it; 0 where its mask is
+    0. They cost no forward pass of their own: those after the step would, and are not computed."""
+
+    metrics: dict[str, float]
+    before_ST: Sequence[Sequence[float]]
+
+
 async def batch_train(
     trainer: Trainer,
     config: SessionConfig,
@@ -31,14 +40,15 @@ async def batch_train(
     staleness: int,
     entropy_coef: float,
     counted: bool = False,
-) -> dict[str, float]:
-    """Every update of step ``step``; returns its metrics. Raises StepRefused, after which earlier updates stand.
+) -> TrainedStep:
+    """Every update of step ``step``. Raises StepRefused, after which earlier updates stand.
 
     One that is ``counted`` was done before and is done again: its tokens were compared with the engine's then, by the
     bound of that day, and later steps were sampled from what came of it.
     """
     kl_engine: float | None = None  # before the first update: later the policy has moved on its own
-    if config.minibatches * config.epochs > 1:
+    before: Sequence[Sequence[float]] = ()
+    if is_many := config.minibatches * config.epochs > 1:
         before = await trainer.logprobs(samples)
         samples = [replace(sample, before_T=tuple(of)) for sample, of in zip(samples, before, strict=True)]
         kl_engine = kl_from_engine(samples)
@@ -59,10 +69,12 @@ async def batch_train(
             raise EngineMismatch(f"step {step}: {gap}", found["kl_engine"])
         if is_far:
             break
+        if not is_many:
+            before = await trainer.passed_logprobs()
         done.append(found | await trainer.optim_step(step))
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
     tokens = {name: sum(each[name] for each in done) for name in ("tokens_trained", "tokens_computed")}
-    return done[-1] | means | tokens | {"updates": float(len(done))}
+    return TrainedStep(done[-1] | means | tokens | {"updates": float(len(done))}, before)
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:

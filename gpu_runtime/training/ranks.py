@@ -217,6 +217,9 @@ class TrainerRanks(RankProcesses):
     ) -> dict[str, float]:
         return await self._call("forward_backward", list(samples), entropy_coef, scales_S, deadline_s=STEP_S)
 
+    async def passed_logprobs(self) -> list[list[float]]:
+        return await self._call("passed_logprobs", deadline_s=STEP_S)
+
     async def optim_step(self, step: int) -> dict[str, float]:
         return await self._call("optim_step", step, deadline_s=STEP_S)
 

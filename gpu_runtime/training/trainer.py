@@ -4,7 +4,6 @@ Every rank runs the same calls in the same order with the same samples; each com
 the processes that ``ranks.py`` starts; the rest of the runtime uses the ``TrainerRanks`` of that file.
 """
 
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,13 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import deepspeed
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
-from gpu_runtime.interfaces import Sample, trained_of
+from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.weights.cuda_ipc import ExportBuffers, handles_write
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
@@ -42,10 +40,12 @@ from .rows.loop_data import loop_order, sample_data
 from .rows.packing import pack
 from .rows.row_pass import PassedRow, RowLoss, RowModel, rows_pass
 from .rows.tensors import RowTensors
+from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
 from .sharding.shards import elements
 from .states.reshard import shards_for
 from .states.resharded_folder import ABOUT, FOLDER
+from .token_lists import trained_of
 
 
 class RankTrainer:
@@ -81,6 +81,7 @@ class RankTrainer:
         self.handover: WeightFile | None = None  # rank 0's
         self.buffers = ExportBuffers()  # rank 0's, on a GPU: what engines may be reading
         self.references = References(self.config, lambda: base_load(spec, self.dtype))
+        self._values: TokenValues | None = None  # of the last forward_backward
 
     def configure(self, config: SessionConfig) -> None:
         """Take the options that are read after loading from ``config``; in all others it is the one of before."""
@@ -98,11 +99,12 @@ class RankTrainer:
         model = self._row_model(lambda row: self._scores(row, entropy_coef), backward)
         loss = lambda row: partial(row_loss, self.config, self._loss_inputs(row, entropy_coef))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
-        computed = 0
+        computed, self._values = 0, TokenValues(samples, self.device)
         for passed in self._passed(model, samples, sample_data(samples, scales_S), loss):
             if passed.live:
                 totals += passed.told
                 computed += len(passed.tree.tokens_N)
+                self._values.put(passed.tree, passed.scores if passed.scores.dim() == 1 else passed.scores[0])
         computed_here = torch.tensor([float(computed)], device=self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(totals)
@@ -136,18 +138,18 @@ class RankTrainer:
     @torch.no_grad()
     def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the mask is 0."""
-        lengths = [len(sample.token_ids_T) for sample in samples]
-        starts = np.array([0, *itertools.accumulate(lengths)])
-        flat = torch.zeros(int(starts[-1]), device=self.device)
+        values = TokenValues(samples, self.device)
         model = self._row_model(self._reference_logprobs if reference else self.engine, None)
         for passed in self._passed(model, samples, sample_data(samples), None):
             if passed.live:
-                tree = passed.tree
-                places = starts[tree.datum_K] + tree.depth_N[tree.source_K] + 1
-                flat[places.tolist()] = passed.scores
-        if self.spec.world_size > 1:
-            dist.all_reduce(flat)
-        return [part.tolist() for part in flat.split(lengths)]
+                values.put(passed.tree, passed.scores)
+        return values.lists()
+
+    def passed_logprobs(self) -> list[list[float]]:
+        """``logprobs_T`` of each sample of the last ``forward_backward``, as its forward pass had them; once."""
+        values, self._values = self._values, None
+        assert values is not None, "asked once after each forward_backward"
+        return values.lists()
 
     @torch.no_grad()
     def _reference_logprobs(self, row: RowTensors) -> Tensor:

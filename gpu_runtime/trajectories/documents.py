@@ -21,7 +21,7 @@ Place = tuple[int, int]  # index of a timeline, position of an answer's first to
 
 
 def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: TokenTexts) -> dict[str, Any]:
-    """Everything of an ended episode that does not change any more, as plain JSON values."""
+    """Everything of an ended episode that is kept of its calls and tokens, as plain JSON values."""
     timelines: list[dict[str, Any]] = []
     places: dict[tuple[str, int], Place] = {}
     choices = _choices(calls)
@@ -47,6 +47,12 @@ def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: 
             for answer in call.completions
             if answer.raw_logprobs_T
         ],
+        "trainer_logprobs": [
+            {"call": call.id, "answer": answer.choice, "logprobs": _given_float32(answer.trainer_logprobs_T)}
+            for call in calls
+            for answer in call.completions
+            if answer.trainer_logprobs_T
+        ],  # before the step that trained it; a document of before that step has none
     }
 
 
@@ -151,6 +157,10 @@ def _allowed(call: CallRecord, answer: Completion) -> dict[str, Any]:
 def _float32(values: Sequence[float]) -> list[float]:
     """Nine digits name every float of 32 bits."""
     return [float(f"{value:.9g}") for value in values]
+
+
+def _given_float32(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else float(f"{value:.9g}") for value in values]
 
 
 def _json(value: Any) -> Iterator[str]:

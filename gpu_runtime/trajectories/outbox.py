@@ -13,7 +13,7 @@ from gpu_runtime.journal.journal import Journal
 
 @dataclass(frozen=True)
 class Due:
-    """An episode to tell of. ``change`` is that of its row: a later change is told of again."""
+    """An episode to tell of. ``change`` counts its changes: one that comes later is told of again."""
 
     episode_id: str
     change: int
@@ -39,22 +39,24 @@ def rows_reported(journal: Journal, told: Sequence[Due]) -> None:
         _forget_done(sql)
 
 
-def documents_due(journal: Journal, limit: int) -> list[str]:
-    """Ended episodes whose row is known to the control plane and whose document is not in the store."""
+def documents_due(journal: Journal, limit: int) -> list[Due]:
+    """Ended episodes whose row is known to the control plane and whose document is not in the store as it is now."""
     rows = journal.database.rows(
-        "SELECT episode_id FROM episodes_to_report JOIN episodes ON id = episode_id"
+        "SELECT episode_id, change FROM episodes_to_report JOIN episodes ON id = episode_id"
         " WHERE document_due AND NOT row_due ORDER BY ended_at, seq LIMIT ?",
         limit,
     )
-    return [row["episode_id"] for row in rows]
+    return [Due(row["episode_id"], row["change"]) for row in rows]
 
 
-def documents_stored(journal: Journal, episode_ids: Sequence[str]) -> None:
-    """The store has these documents, which never change."""
+def documents_stored(journal: Journal, stored: Sequence[Due]) -> None:
+    """The store has these documents. One whose episode was trained while it was stored is stored once more."""
     with journal.database.transaction() as sql:
-        names = [(each,) for each in episode_ids]
-        sql.executemany("UPDATE episodes_to_report SET document_due = 0 WHERE episode_id = ?", names)
-        sql.executemany("INSERT OR IGNORE INTO stored_documents VALUES (?, 0)", names)
+        sql.executemany(
+            "UPDATE episodes_to_report SET document_due = 0 WHERE episode_id = ? AND change = ?",
+            [(due.episode_id, due.change) for due in stored],
+        )
+        sql.executemany("INSERT OR IGNORE INTO stored_documents VALUES (?, 0)", [(due.episode_id,) for due in stored])
         _forget_done(sql)
 
 

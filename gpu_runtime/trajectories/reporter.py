@@ -143,7 +143,7 @@ class EpisodeReporter:
             if due:
                 path, packed = await asyncio.to_thread(self._pack, due)
                 await self._store.episodes_upload(path, packed)
-                await asyncio.to_thread(documents_stored, self._journal, [place.episode_id for place in packed])
+                await asyncio.to_thread(documents_stored, self._journal, due[: len(packed)])
                 path.unlink()
         return bool(due)
 
@@ -165,14 +165,14 @@ class EpisodeReporter:
             self._advantages = (step, found)
         return self._advantages[1]
 
-    def _pack(self, episode_ids: Sequence[str]) -> tuple[Path, list[PackedEpisode]]:
+    def _pack(self, told: Sequence[Due]) -> tuple[Path, list[PackedEpisode]]:
         """A file with the documents of the first of these episodes: of all, unless they are large. Raises DiskFull."""
         room_require(self._folder, 0)
         packed: list[PackedEpisode] = []
         offset = 0
         path = self._folder / f"{next(self._numbers)}.pack"  # of its own: a thread whose caller was cancelled goes on
         with path.open("wb") as file:
-            for episode_id in episode_ids:
+            for episode_id in (due.episode_id for due in told):
                 record = self._journal.episodes.get(episode_id)
                 assert record is not None, "what is noted refers to episodes by key"
                 calls = self._journal.calls.of_episode(episode_id)

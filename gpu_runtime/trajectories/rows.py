@@ -6,6 +6,7 @@ from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeState
+from tinkerscript.wire.reading.ratios import ratios_count
 from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow
 
 MAX_METRICS = 50  # of a row, by name; the archive has all
@@ -43,6 +44,7 @@ def episode_row(
         advantage=math.fsum(values) / len(values) if values else None,
         advantages=dict(named) if named else None,
         logprob_mean=_logprob_mean(calls),
+        ratio_counts=_ratio_counts(calls),
         prompt=_prompt(calls),
         answer=_answer(calls),
         begun_at=record.begun_at,
@@ -63,6 +65,16 @@ def _logprob_mean(calls: Sequence[CallRecord]) -> float | None:
     count = sum(len(answer.logprobs_T) for answer in sampled)
     total = math.fsum(value for answer in sampled for value in answer.logprobs_T)
     return total / count if count and math.isfinite(total) else None
+
+
+def _ratio_counts(calls: Sequence[CallRecord]) -> list[int] | None:
+    answers = [answer for call in calls for answer in call.completions if answer.trainer_logprobs_T]
+    return ratios_count(
+        trainer - sampled
+        for answer in answers
+        for trainer, sampled in zip(answer.trainer_logprobs_T, answer.logprobs_T, strict=True)
+        if trainer is not None
+    )
 
 
 def _prompt(calls: Sequence[CallRecord]) -> str:

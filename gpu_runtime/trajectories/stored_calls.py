@@ -19,6 +19,7 @@ from gpu_runtime.journal.allowed_tokens import sets_spread
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prunable, episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, Parent, pack_floats, unpack_floats
+from gpu_runtime.journal.trainer_logprobs import floats_pack, floats_unpack
 from gpu_runtime.object_store.uploads import ObjectStore
 from tinkerscript.wire.runtime import DocumentPlace, DocumentPlaces, DocumentsFind
 
@@ -75,14 +76,18 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     runs: Answers = {(run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]}
     allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
     # An older document has none.
-    raw: Answers = {(entry["call"], entry["answer"]): entry for entry in document.get("raw_logprobs", [])}
+    raw, trainer = (
+        {(entry["call"], entry["answer"]): entry for entry in document.get(name, [])}
+        for name in ("raw_logprobs", "trainer_logprobs")
+    )
     sequences = [[token for run in line["runs"] for token in run["token_ids"]] for line in document["timelines"]]
-    return [_call(document["episode_id"], call, (runs, allowed, raw), sequences) for call in document["calls"]]
+    return [_call(document["episode_id"], call, (runs, allowed, raw, trainer), sequences) for call in document["calls"]]
 
 
 def _call(
-    episode_id: str, call: Mapping[str, Any], found: tuple[Answers, Answers, Answers], sequences: Sequence[list[int]]
-) -> CallRecord:
+    episode_id: str, call: Mapping[str, Any], found: tuple[Answers, Answers, Answers, Answers],
+    sequences: Sequence[list[int]],
+) -> CallRecord:  # fmt: skip
     placed = next((answer for answer in call["answers"] if answer["timeline"] is not None), None)
     prompt = call["prompt_token_ids"] if placed is None else sequences[placed["timeline"]][: placed["start"]]
     drift = {name: value for name, value in call["drift"].items() if name != "call"} if call["drift"] else None
@@ -103,7 +108,9 @@ def _call(
     )
 
 
-def _completion(call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers, raw: Answers) -> Completion:
+def _completion(
+    call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers, raw: Answers, trainer: Answers
+) -> Completion:
     at = (call_id, answer["index"])
     tokens = answer if answer["timeline"] is None else runs[at]
     sets: tuple[bytes | None, ...] = ()
@@ -120,6 +127,7 @@ def _completion(call_id: str, answer: Mapping[str, Any], runs: Answers, allowed:
         message=answer["message"],
         allowed_T=sets,
         raw_logprobs_T=_float32(raw[at]["logprobs"]) if at in raw else (),
+        trainer_logprobs_T=floats_unpack(floats_pack(trainer[at]["logprobs"])) if at in trainer else (),
     )
 
 

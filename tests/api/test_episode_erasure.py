@@ -132,6 +132,28 @@ def test_an_episode_is_erased_everywhere_and_the_others_are_as_they_were(owner, 
     assert erase(owner, ended, "ep_1").status_code == 404
 
 
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_an_earlier_document_of_before_the_episode_was_trained_goes_too(owner, ended, monkeypatch, is_cut_off) -> None:
+    """ep_1 was trained and stored again: the pack that it was in is there still, for the others."""
+    later = gzip.compress(json.dumps({"said": f"{SECRET} 1, trained"}).encode())
+    object_store.put(pack_key(ended, "d" * 64), later)
+    fresh = EpisodePack.objects.create(session=ended, sha256="d" * 64, size_bytes=len(later))
+    EpisodeRecord.objects.filter(episode_id="ep_1").update(pack=fresh, pack_offset=0, pack_bytes=len(later))
+    EpisodePack.objects.exclude(id=fresh.id).update(has_replaced=True)
+    if is_cut_off:
+        with monkeypatch.context() as cut:
+            cut.setattr(episode_erasure, "_unnamed_remove", lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                erase(owner, ended, "ep_1")
+    assert erase(owner, ended, "ep_1").status_code == 204
+    kept = [object_store.get(key) or b"" for key in object_store.keys_under(f"sessions/{ended.id}/trajectories/")]
+    documents = [gzip.compress(json.dumps({"said": f"{SECRET} {n}"}).encode(), mtime=0) for n in (0, 2)]
+    assert len(kept) == 1 and len(kept[0]) == sum(map(len, documents))
+    said = [document_read(record)["said"] for record in EpisodeRecord.objects.order_by("seq")]
+    assert said == [f"{SECRET} 0", f"{SECRET} 2"]
+    assert [pack.has_replaced for pack in EpisodePack.objects.all()] == [False]
+
+
 def test_an_attempt_that_was_cut_off_is_completed_by_the_next(owner, ended, tmp_path, monkeypatch) -> None:
     def away(keys) -> None:
         raise StorageUnavailable("The store is away.")

@@ -274,6 +274,14 @@ def test_episodes_that_are_packed_again_leave_no_object_behind(running, s3) -> N
     assert EpisodePack.objects.count() == 1
 
 
+def test_a_pack_that_holds_an_earlier_document_says_so(running, s3) -> None:
+    save(running, row(1), row(2))
+    store(running, {"epi_1": {"a": 1}, "epi_2": {"b": 2}})
+    store(running, {"epi_1": {"a": 1, "trained": True}})
+    assert [read(running, f"epi_{number}") for number in (1, 2)] == [{"a": 1, "trained": True}, {"b": 2}]
+    assert list(EpisodePack.objects.order_by("id").values_list("has_replaced", flat=True)) == [True, False]
+
+
 def test_a_runtime_is_told_where_documents_of_its_own_session_are(project, running, s3) -> None:
     save(running, row(1), row(2), row(3))
     told = {"epi_1": {"a": 1}, "epi_2": {"b": 2}}

@@ -1,13 +1,15 @@
 """What somebody reads of a run that has ended, in a real browser: episodes, one down to the token, a step."""
 
+import itertools
 import re
 
 import pytest
 from e2e.ended_run import HOSTILE, Run, photograph
 from e2e.loop_server import BASE_MODEL, LoopServer
 from e2e.playing import execute_agent
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
+from support.fakes import TRAINER_BELOW
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines
 
 pytestmark = pytest.mark.browser
@@ -26,6 +28,10 @@ def test_an_ended_sessions_episodes_are_read_by_rest_down_to_the_token(run: Run)
         assert context.call is None and sampled.call == told.calls[0].id
         assert "".join(sampled.pieces) == sampled.text and len(sampled.pieces) == item["sampled_tokens"]
         assert sampled.advantage == item["advantage"] and set(sampled.policy_versions) <= {0, 1}
+        is_live = item["fate"] == "trained" and item["advantage"] != 0
+        kept = [logprob - TRAINER_BELOW for logprob in sampled.logprobs] if is_live else None
+        assert sampled.trainer_logprobs == (kept and pytest.approx(kept, abs=1e-6))
+        assert sum(item["ratio_counts"] or []) == (item["sampled_tokens"] if is_live else 0)
         (call,) = run.api.get(f"/episodes/{item['episode_id']}/calls").json()["items"]
         assert call["prompt_token_ids"] == context.token_ids
         assert call["completions"][0]["token_ids"] == sampled.token_ids
@@ -104,6 +110,11 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(page).to_have_url(re.compile(r"token=\d+"))
     page.get_by_label("Colour by").select_option("advantage")
     expect(page.locator("[data-token][data-heat^=g]").first).to_be_visible()
+    page.get_by_label("Colour by").select_option("ratio")
+    expect(page.locator("[data-token][data-heat=b3]").first).to_be_visible()
+    expect(facts).to_contain_text(re.compile(r"Ratio0\.7788"))
+    photograph(page, "episode-ratio")
+    page.get_by_label("Colour by").select_option("advantage")
     photograph(page, "episode")
     shared = page.url
     page.reload()
@@ -132,6 +143,7 @@ def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_eac
     for spread in ("Rewards", "Advantages", "Staleness"):
         expect(page.get_by_role("img", name=re.compile(rf"^{spread}: .*: \d"))).to_be_visible()
     expect(page.get_by_role("img", name="Staleness: 0: 8")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile(r"^Ratios: 0\.5 to 0\.8: \d+$"))).to_be_visible()
     groups = page.get_by_role("list", name="Groups").get_by_role("link")
     expect(groups).to_have_count(2)
     answers = page.get_by_role("region", name=re.compile(r"^Answer \d"))
@@ -168,6 +180,29 @@ def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_eac
     expect(page.get_by_text("This step has no group “nobody”. Its first is shown.")).to_be_visible()
     page.goto(f"/sessions/{run.session_id}/steps/77")
     expect(page.get_by_text("There is no step 77")).to_be_visible()
+
+
+def test_the_answers_of_a_group_begin_at_the_token_where_they_part(run: Run) -> None:
+    page, third = run.page, itertools.count(100)
+
+    def alike(route: Route) -> None:
+        told = route.fetch().json()
+        sampled = told["timelines"][0]["runs"][-1]
+        sampled["token_ids"][:3], sampled["pieces"][:3] = [5, 6, next(third)], ["Same<b>", "\n", "Other"]
+        route.fulfill(json=told)
+
+    page.route("**/timelines?*", alike)
+    page.goto(f"/sessions/{run.session_id}/steps/1/groups/mist?colour=version")
+    begun = page.get_by_role("region", name="What all answers begin with")
+    expect(begun).to_contain_text("All 4 begin with these 2 tokens, and part at the next:")
+    expect(begun).to_contain_text("Same<b>")
+    answers = page.get_by_role("region", name=re.compile(r"^Answer \d"))
+    expect(answers).to_have_count(4)
+    for at in range(4):
+        expect(answers.nth(at)).to_contain_text(re.compile("… Other"))
+        expect(answers.nth(at)).not_to_contain_text("Same")
+    photograph(page, "step-parting")
+    page.unroute("**/timelines?*")
 
 
 def test_a_click_on_a_curve_leads_to_its_step_and_its_axis_is_in_the_address(run: Run) -> None:

@@ -94,6 +94,15 @@ def test_a_million_tokens_of_hostile_text_are_read_at_any_place_and_the_tab_is_n
     expect(page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩gnirts␛[31mred").first).to_be_visible()
     expect(page.get_by_text("⟨e2 82⟩").first).to_be_visible()
     assert place.locator("[data-heat]").count() == 1  # one token stands out
+    line_feed = page.locator("[data-newline]").first
+    mark = "it => getComputedStyle(it, '::before').content"
+    assert line_feed.evaluate(mark) == "none", "nothing is marked that has no colour"
+    page.get_by_label("Colour by").select_option("version")
+    expect(page.locator("[data-token][data-heat=v0]").first).to_be_visible()
+    assert line_feed.evaluate(mark) == '"↵"'
+    page.get_by_label("Colour by").select_option("ratio")
+    expect(page.get_by_text("The trainer’s log-probabilities are not kept of these tokens")).to_be_visible()
+    page.get_by_label("Colour by").select_option("logprob")
     photograph(page, "long-episode")
 
     place.focus()

@@ -29,7 +29,7 @@ from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
 from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.erasure import EpisodeErasure
-from gpu_runtime.trajectories.outbox import documents_stored
+from gpu_runtime.trajectories.outbox import Due, documents_stored
 from support.fake_control_plane import FakeControlPlane, error_body
 from support.runtime_harness import Running, episode_complete
 from support.waiting import eventually
@@ -224,7 +224,7 @@ async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
     config = SessionConfig(grpo_n=2, tasks_per_batch=2, **OF_AGENTS)
     batches = Batches(journal, config, disk, ChangeNotifier())
     documents = {name: tuple(journal.calls.of_episode(name)) for name in "abcd"}
-    documents_stored(journal, list("abcd"))
+    documents_stored(journal, [Due(name, 1) for name in "abcd"])
 
     async def recall(names: Sequence[str]) -> dict[str, tuple[CallRecord, ...]]:
         return {name: documents[name] for name in names}

@@ -102,7 +102,16 @@ class World:
             if draw.random() < 0.2:
                 self.journal.batches.discard(step, "refused")
             else:
-                self.journal.batches.step_done(step, {})
+                members = [name for group in self.journal.batches.get(step).groups for name in group]
+                calls = [call for name in members for call in self.journal.calls.of_episode(name)]
+                before = {
+                    (call.id, answer.choice): tuple(draw.choice([None, -0.5]) for _ in answer.token_ids_T)
+                    for call in calls
+                    if call.status == "completed"
+                    for answer in call.completions
+                    if answer.token_ids_T
+                }
+                self.journal.batches.step_done(step, {}, before)
 
     def tell(self, draw: random.Random) -> None:
         due = rows_due(self.journal, 100)
@@ -114,11 +123,12 @@ class World:
         rows_reported(self.journal, told)
 
     def store(self, draw: random.Random) -> None:
-        names = documents_due(self.journal, 100)
-        for name in names[: draw.choice([len(names), len(names) // 2])]:
+        due = documents_due(self.journal, 100)
+        for each in due[: draw.choice([len(due), len(due) // 2])]:
+            name = each.episode_id
             record, calls = self.journal.episodes.get(name), self.journal.calls.of_episode(name)
             self.documents[name] = document_pack(episode_document(record, calls, self.texts))
-            documents_stored(self.journal, [name])
+            documents_stored(self.journal, [each])
 
     def publish(self, _: random.Random) -> None:
         parts.parts_fix(self.journal, everything=False)

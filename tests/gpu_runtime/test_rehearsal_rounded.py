@@ -12,10 +12,11 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
-from gpu_runtime.interfaces import Delta, Sample, SamplingOptions, trained_of
+from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
 from gpu_runtime.rehearsal import rehearse
 from gpu_runtime.training.objective.regularizers import kl_k3
 from gpu_runtime.training.ranks import TrainerRanks
+from gpu_runtime.training.token_lists import trained_of
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
 from gpu_runtime.weights.reader import MappedWeights
 from support.model_families import family_make

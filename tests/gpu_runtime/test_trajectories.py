@@ -13,6 +13,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.trajectories.documents import document_pack, episode_document
 from gpu_runtime.trajectories.outbox import documents_due, documents_stored, reporting_begin, rows_due, rows_reported
 from gpu_runtime.trajectories.rows import episode_row
+from gpu_runtime.trajectories.stored_calls import document_calls
 from gpu_runtime.trajectories.token_texts import CHUNK_TOKENS, TokenTexts, token_bytes
 from support.fake_control_plane import FakeControlPlane, error_body
 from support.light_tokenizer import LightTokenizer
@@ -165,11 +166,14 @@ def test_each_begin_end_and_fate_is_noted_until_it_is_told(journal) -> None:
     rows_reported(journal, begun)  # of the begin alone: the end came meanwhile
     assert [due.episode_id for due in rows_due(journal, 9)] == ["e"] and documents_due(journal, 9) == []
     rows_reported(journal, rows_due(journal, 9))
-    assert (rows_due(journal, 9), documents_due(journal, 9)) == ([], ["e"])
+    (stored,) = documents_due(journal, 9)
+    assert (rows_due(journal, 9), stored.episode_id) == ([], "e")
     journal.episodes.mark_stale(["e"], "why")
     assert [due.episode_id for due in rows_due(journal, 9)] == ["e"]
     rows_reported(journal, rows_due(journal, 9))
-    documents_stored(journal, ["e"])
+    documents_stored(journal, [stored])
+    assert [due.episode_id for due in documents_due(journal, 9)] == ["e"], "it changed while it was on its way"
+    documents_stored(journal, documents_due(journal, 9))
     assert (rows_due(journal, 9), documents_due(journal, 9)) == ([], [])
     assert journal.database.row("SELECT count(*) AS n FROM episodes_to_report")["n"] == 0
 
@@ -193,7 +197,7 @@ def test_a_journal_of_before_is_told_whole_and_once(tmp_path: Path) -> None:
         documents_stored(new, stored)
         new.close()
         if _ == 0:
-            assert ([each.episode_id for each in due], stored) == (["e", "open"], ["e"])
+            assert [[each.episode_id for each in some] for some in (due, stored)] == [["e", "open"], ["e"]]
     assert (due, stored) == ([], [])
 
 
@@ -203,6 +207,31 @@ def test_what_waits_in_a_journal_that_came_from_its_copy_is_told_again(journal) 
     documents_stored(journal, documents_due(journal, 9))
     assert reporting_begin(journal) == 1
     assert [due.episode_id for due in rows_due(journal, 9)] == ["e"] and documents_due(journal, 9) == []
+
+
+def test_a_document_is_stored_again_with_the_trainers_logprobs_once_a_step_trained_it(journal, tokenizer) -> None:
+    several_calls(journal)
+    rows_reported(journal, rows_due(journal, 9))
+    documents_stored(journal, documents_due(journal, 9))
+    assert document_of(journal, tokenizer)["trainer_logprobs"] == []
+    journal.batches.record(1, [["e"]], 0)
+    before = {("c1", 0): (-0.25, None), ("c2", 0): (-0.1,)}
+    assert journal.batches.step_done(1, {}, before)
+    assert not journal.batches.step_done(1, {}, {("c1", 0): (-9.0, -9.0)}), "a step that is done again changes nothing"
+    rows_reported(journal, rows_due(journal, 9))
+    assert [due.episode_id for due in documents_due(journal, 9)] == ["e"]
+    document = document_of(journal, tokenizer)
+    assert document["trainer_logprobs"] == [
+        {"call": "c1", "answer": 0, "logprobs": [-0.25, None]},
+        {"call": "c2", "answer": 0, "logprobs": [pytest.approx(-0.1)]},
+    ]
+    read = {call.id: call.completions for call in document_calls(document)}
+    kept = {call.id: call.completions for call in journal.calls.of_episode("e")}
+    assert read["c1"][0].trainer_logprobs_T == kept["c1"][0].trainer_logprobs_T == (-0.25, None)
+    assert read["c2"][0].trainer_logprobs_T == kept["c2"][0].trainer_logprobs_T
+    assert read["c1"][1].trainer_logprobs_T == kept["c1"][1].trainer_logprobs_T == ()
+    row = episode_row(journal.episodes.get("e"), journal.calls.of_episode("e"), None)
+    assert dict(enumerate(row.ratio_counts)) == dict.fromkeys(range(15), 0) | {2: 1, 4: 1}, "0.8 to 0.9, 0.95 to 0.99"
 
 
 # -- A whole runtime --------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class Watched(FakeTrainer):
 
 
 async def trained(trainer: FakeTrainer, **options: object) -> dict[str, float]:
-    return await batch_train(trainer, SessionConfig(**options), SAMPLES, 3, 0, 0.0)
+    return (await batch_train(trainer, SessionConfig(**options), SAMPLES, 3, 0, 0.0)).metrics
 
 
 def test_one_update_takes_the_batch_as_it_is():
@@ -119,4 +119,4 @@ async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
     with pytest.raises(EngineMismatch):
         await trained(trainer)
     found = await batch_train(trainer, SessionConfig(), SAMPLES, 3, 0, 0.0, True)
-    assert found["kl_engine"] == 0.3 and trainer.steps == [3]
+    assert found.metrics["kl_engine"] == 0.3 and trainer.steps == [3]

@@ -1,5 +1,6 @@
 """Pages of an episode's tokens, and the outline of all of them: what a reader is sent of a document."""
 
+import math
 import time
 from typing import Any
 
@@ -65,10 +66,37 @@ def test_an_outline_names_the_most_surprising_token_of_each_stretch_by_its_numbe
         "logprobs": [None, None, -0.5, -3.0, None, -9.0, 0.0],
         "advantages": [None, None, 0.5, 0.5, None, -2.0, -2.0],
         "versions": [None, None, 4, 4, None, 5, 5],
+        "ratios": [None] * 7,
     }
     assert outline(told, None)["advantages"] == [None] * 7
     empty = outline(document(options={}), None)
     assert (empty["timelines"], empty["width"], empty["surprising"]) == ([], 1, [])
+
+
+def test_trainer_log_probabilities_stand_beside_those_of_what_was_sampled_once_they_are_kept() -> None:
+    kept = [{"call": "a", "answer": 0, "logprobs": [-0.1, None, -0.5]}]
+    told = document([context(0, 2), sampled("a", 2, [-0.1, -0.2, -0.3])], options={}, trainer_logprobs=kept)
+    ((before, run),) = [line["runs"] for line in timelines_page(told, advantages=None, start=0, limit=100)[0]]
+    assert (before["trainer_logprobs"], run["trainer_logprobs"]) == (None, [-0.1, None, -0.5])
+    ((part,),) = [line["runs"] for line in timelines_page(told, advantages=None, start=3, limit=2)[0]]
+    assert part["trainer_logprobs"] == [None, -0.5]
+    older = document([sampled("a", 0, [-0.1])], options={})
+    ((run,),) = [line["runs"] for line in timelines_page(older, advantages=None, start=0, limit=100)[0]]
+    assert run["trainer_logprobs"] is None
+
+
+def test_an_outline_names_the_ratio_that_is_furthest_from_one_and_knows_of_none_where_none_is_kept() -> None:
+    kept = [{"call": "a", "answer": 0, "logprobs": [-0.1, None, -0.5]}, {"call": "c", "answer": 0, "logprobs": [900.0]}]
+    lines = [sampled("a", 0, [-0.1, -0.2, -0.3])], [sampled("b", 0, [-0.1])], [sampled("c", 0, [-0.1])]
+    ratios = outline(document(*lines, options={}, trainer_logprobs=kept), None)["ratios"]
+    assert ratios[:4] == [1.0, None, pytest.approx(math.exp(-0.2)), None]
+    assert ratios[4] == pytest.approx(math.exp(700)), "a number of JSON, whatever was kept"
+    wide = [sampled("a", 0, [-0.1] * 2 * STRETCHES)]
+    told = [{"call": "a", "answer": 0, "logprobs": [-0.2, -0.1] * STRETCHES}]
+    assert (
+        outline(document(wide, options={}, trainer_logprobs=told), None)["ratios"]
+        == [pytest.approx(math.exp(-0.1))] * STRETCHES
+    )
 
 
 def test_an_outline_of_any_length_has_a_bounded_size_and_misses_no_token() -> None:
@@ -82,7 +110,9 @@ def test_an_outline_of_any_length_has_a_bounded_size_and_misses_no_token() -> No
 
 def test_a_million_tokens_are_outlined_in_less_time_than_it_takes_to_read_them() -> None:
     runs = [sampled("a", 0, [-0.001 * (at % 977) for at in range(1_000_000)])]
+    kept = [{"call": "a", "answer": 0, "logprobs": [-0.001 * (at % 499) for at in range(1_000_000)]}]
+    told = document(runs, options={}, trainer_logprobs=kept)
     began = time.process_time()
-    seen = outline(document(runs, options={}), 1.0)
+    seen = outline(told, 1.0)
     assert time.process_time() - began < 1.0
     assert len(seen["surprising"]) == STRETCHES

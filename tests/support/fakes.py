@@ -177,6 +177,9 @@ class FakeEngine:
         self.closed = True
 
 
+TRAINER_BELOW = 0.25  # nats by which a fake trainer's log-probabilities before a step are below the engine's
+
+
 class FakeTrainer:
     """Weights and moments are digests: each step folds into them exactly what it trained, and under which number.
 
@@ -192,6 +195,8 @@ class FakeTrainer:
         self.reach = reach
         self.dtype = "float32"
         self.kl_engine = self.kl_before = 0.0
+        self.moved = TRAINER_BELOW
+        self._passed: list[list[float]] = []
         self.entropy = 1.0
         self.entropy_coefs: list[float] = []
         self.dead = False
@@ -212,12 +217,16 @@ class FakeTrainer:
         step = len(self.steps) + 1
         await self.reach(f"forward_backward {step}")
         self.gradient.append(_digest(*map(repr, samples)))
+        self._passed = [[value - self.moved for value in sample.logprobs_T] for sample in samples]
         await self.reach(f"forward_backward {step} done")
         tokens = float(sum(sum(sample.mask_T) for sample in samples))
         self.entropy_coefs.append(entropy_coef)
         metrics = {"loss": 0.5, "kl_engine": self.kl_engine, "entropy": self.entropy, "clip_fraction": 0.0}
         metrics["kl_before"] = self.kl_before
         return metrics | {"tokens_trained": tokens, "tokens_computed": float(sum(len(s.token_ids_T) for s in samples))}
+
+    async def passed_logprobs(self) -> list[list[float]]:
+        return self._passed
 
     async def optim_step(self, step: int) -> dict[str, float]:
         gradient, self.gradient = self.gradient, []

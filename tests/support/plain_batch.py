@@ -13,12 +13,13 @@ from transformers import AutoModelForCausalLM
 
 @dataclass
 class PlainStep:
-    """``loss`` and ``norm`` of GRPO's first step; the gaps are largest differences to what the engine recorded."""
+    """``loss`` and ``norm`` of GRPO's first step; the gaps are the largest to what engine and trainer recorded."""
 
     loss: float = 0.0
     norm: float = 0.0
     sampled_gap: float = 0.0
     raw_gap: float = 0.0
+    trainer_gap: float = 0.0
     temperatures: set[float] = field(default_factory=set)  # of trained tokens
     bound_tokens: int = 0  # trained, under a grammar
 
@@ -44,6 +45,8 @@ def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
         total = total + by_token.mean() * sample["weight"] / episodes
         found.sampled_gap = max(found.sampled_gap, (logprobs - old).abs().max().item())
         found.raw_gap = max(found.raw_gap, (raw - torch.tensor(sample["raw_logprobs"][1:])[mask]).abs().max().item())
+        trainer = torch.tensor(sample["trainer_logprobs"][1:])[mask]
+        found.trainer_gap = max(found.trainer_gap, (logprobs - trainer).abs().max().item())
         found.temperatures |= set(temperatures_T1[mask, 0].tolist())
         found.bound_tokens += sum(number >= 0 for number in sample["allowed"])
     total.backward()

@@ -18,6 +18,7 @@ def completion(choice: int, ids: tuple[int, ...], draw: random.Random, *, bound:
         versions_T=tuple(draw.randrange(3) for _ in ids), text="", finish_reason=draw.choice(["stop", "length"]),
         message={"role": "assistant", "content": "ä"},
         allowed_T=tuple(draw.choice(sets) for _ in ids) if bound else (),
+        trainer_logprobs_T=draw.choice([drawn(ids, draw), (None, *drawn(ids, draw)[1:]) if ids else (), ()]),
     )  # fmt: skip
 
 

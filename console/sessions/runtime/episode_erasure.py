@@ -66,8 +66,13 @@ def episode_erase(
 
 def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
     session, episode_id = record.session, record.episode_id
-    if record.pack is not None:
-        _pack_rewrite(session, record.pack, record, turn)
+    replaced = [] if record.pack is None else [record.pack]
+    # Where an earlier document of it may be: of before it was trained.
+    earlier = EpisodePack.objects.filter(session=session, has_replaced=True)
+    replaced += earlier.exclude(id__in=[pack.id for pack in replaced])
+    for pack in replaced:
+        turn.renew()
+        _pack_rewrite(session, pack, record, turn)
     for part in session.archive_parts.order_by("number"):
         turn.renew()
         _part_rewrite(session, part, episode_id, turn)
@@ -79,7 +84,8 @@ def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
                 object_store.multipart_abort(key, upload_id)
         Session.objects.filter(id=session.id).update(journal=None)
     turn.renew()
-    _unnamed_remove(session, replaced=record.pack)
+    gone = [pack for pack in replaced if not pack.episodes.exclude(id=record.id).exists()]
+    _unnamed_remove(session, gone=gone)
     if by_runtime:
         return
     for pattern in LOCAL_COPIES:
@@ -111,7 +117,7 @@ def _record(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None
 
 
 def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord, turn: Turn) -> None:
-    """Put the other documents of its pack into a new one. None is left to do where an earlier attempt did it."""
+    """Put what rows of other episodes name in a pack into a new one. An earlier attempt may have done it."""
     others = list(EpisodeRecord.objects.filter(pack=pack).exclude(id=erased.id).order_by("pack_offset"))
     if not others:
         return
@@ -129,9 +135,12 @@ def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord, tu
         turn.renew()
         _upload_forget(session, pack_key(session, pack.sha256))
         fresh, _ = EpisodePack.objects.get_or_create(session=session, sha256=sha256, defaults={"size_bytes": len(kept)})
-        for record in others:
-            record.pack = fresh
-        EpisodeRecord.objects.bulk_update(others, ["pack", "pack_offset"])
+        # One whose later document was committed meanwhile stays there.
+        moved = [
+            EpisodeRecord.objects.filter(id=record.id, pack=pack).update(pack=fresh, pack_offset=record.pack_offset)
+            for record in others
+        ]
+        EpisodePack.objects.filter(id=fresh.id).update(has_replaced=not all(moved))
 
 
 def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Turn) -> None:
@@ -162,21 +171,19 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Tu
             part.save(update_fields=["sha256", "size_bytes", "episodes"])
 
 
-def _unnamed_remove(session: Session, *, replaced: EpisodePack | None) -> None:
-    """Remove every object with episodes in it that no row names, and the pack that was replaced.
+def _unnamed_remove(session: Session, *, gone: list[EpisodePack]) -> None:
+    """Remove every object with episodes in it that no row names, and the packs ``gone``, whose rows go later.
 
     A runtime may commit uploads meanwhile. Objects are listed first, then uploads are read, then what they become:
     what is listed had the row of its upload before, and has that or the row of what it became.
     """
     listed = [key for folder in FOLDERS for key in object_store.keys_under(_prefix(session, folder))]
     named = {file["key"] for files in _uploads(session).values_list("files", flat=True) for file in files}
-    packs = EpisodePack.objects.filter(session=session)
+    packs = EpisodePack.objects.filter(session=session).exclude(id__in=[pack.id for pack in gone])
     named |= {pack_key(session, sha256) for sha256 in packs.values_list("sha256", flat=True)}
     named |= {part_key(session, sha256) for sha256 in session.archive_parts.values_list("sha256", flat=True)}
     journal = Session.objects.values_list("journal", flat=True).get(id=session.id)
     named |= {file["key"] for file in journal_files(journal)}
-    if replaced is not None:
-        named.discard(pack_key(session, replaced.sha256))
     object_store.delete([key for key in listed if key not in named])
 
 

@@ -33,7 +33,8 @@ def rows_save(*, session: Session, body: EpisodeRows) -> None:
 def pack_commit(*, session: Session, upload: Upload) -> None:
     """The documents that ``upload`` wrote can be read from now on.
 
-    A pack that no row refers to any more, because its episodes were packed again after a kill, is removed.
+    A pack that no row refers to any more, because its episodes were packed again, is removed: they are once they were
+    trained, and after a kill.
     Raises StaleLease, NotFound once a newer pack was committed.
     """
     assert upload.packed is not None, "the upload of a pack names its episodes"
@@ -44,7 +45,10 @@ def pack_commit(*, session: Session, upload: Upload) -> None:
         pack, _ = EpisodePack.objects.get_or_create(
             session=session, sha256=file.sha256, defaults={"size_bytes": file.size_bytes}
         )
-        records = list(EpisodeRecord.objects.filter(session=session, episode_id__in=places).only("id", "episode_id"))
+        known = EpisodeRecord.objects.filter(session=session, episode_id__in=places)
+        records = list(known.only("id", "episode_id", "pack_id"))
+        before = {each.pack_id for each in records if each.pack_id is not None} - {pack.id}
+        EpisodePack.objects.filter(id__in=before).update(has_replaced=True)
         for record in records:
             place = places[record.episode_id]
             record.pack, record.pack_offset, record.pack_bytes = pack, place.offset, place.size_bytes

@@ -2432,7 +2432,7 @@ export interface components {
          * EpisodeOutline
          * @description An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
          *
-         *     The lists have the same length. Of a stretch without a sampled token, the last four are null.
+         *     The lists have the same length. Of a stretch without a sampled token, the last five are null.
          */
         EpisodeOutline: {
             /**
@@ -2445,6 +2445,12 @@ export interface components {
              * @description Of that token.
              */
             logprobs: (number | null)[];
+            /**
+             * Ratios
+             * @description The furthest from 1 of exp(the trainer's log-probability before the step - the sampled one); null where none is kept.
+             * @default []
+             */
+            ratios: (number | null)[];
             /**
              * Surprising
              * @description The sampled token with the lowest log-probability: its number.
@@ -2539,7 +2545,7 @@ export interface components {
             advantage: number | null;
             /**
              * Agents
-             * @description Labels of its calls; like the next six, once it has ended.
+             * @description Labels of its calls; like the next seven, once it has ended.
              * @default []
              */
             agents: string[];
@@ -2630,6 +2636,11 @@ export interface components {
              * @default
              */
             prompt: string;
+            /**
+             * Ratio Counts
+             * @description Trained tokens by exp(the trainer's log-probability before the step - the sampled one), between 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; null: none kept.
+             */
+            ratio_counts: number[] | null;
             /**
              * Reason
              * @description Why it was abandoned, expired, or not trained.
@@ -5339,6 +5350,11 @@ export interface components {
             token_ids: number[];
             /** Tokens */
             tokens: number;
+            /**
+             * Trainer Logprobs
+             * @description The trainer's own, of the distribution that was sampled from, under the weights before the step that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of tokens that no step computed, and of steps of before they were.
+             */
+            trainer_logprobs: (number | null)[] | null;
         };
         /**
          * TokenTimeline

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.errors import PathInUse, WaitTimeout
+from tinkerscript.errors import DownloadFailed, PathInUse, WaitTimeout
 from tinkerscript.wire.base import Response
 from tinkerscript.wire.checkpoints import CheckpointList, DownloadFile
 from tinkerscript.wire.episodes import EpisodeList, EpisodeView
@@ -64,17 +64,7 @@ def download(session: SessionApi, path: str | PathLike[str], *, deadline: float,
     exported_at = datetime.now(UTC)
     # In this order: whatever is referred to is there, also of a run that goes on meanwhile.
     _lines_write(target / EPISODES, _episodes(session, deadline))
-    files = _documents_write(session, target / DOCUMENT_INDEX, deadline)
-    folder_fill(
-        target / DOCUMENTS,
-        files,
-        refresh=lambda: _document_files(session, deadline),
-        closed=lambda: session.closed,
-        deadline=deadline,
-        progress=progress,
-        http=session.http_options,
-    )
-    _others_remove(target / DOCUMENTS, {file.path for file in files})
+    _documents_fetch(session, target, deadline, progress=progress)
     _lines_write(target / EVENTS, _events(session, deadline))
     run = RunFile(
         exported_at=exported_at,
@@ -133,6 +123,29 @@ def _documents_write(session: SessionApi, path: Path, deadline: float) -> list[D
 
     _lines_write(path, items())
     return list(files.values())
+
+
+def _documents_fetch(session: SessionApi, target: Path, deadline: float, *, progress: bool) -> None:
+    """Have the documents, and where they are. Those of a run that goes on are packed anew as it trains them."""
+    while True:
+        files = _documents_write(session, target / DOCUMENT_INDEX, deadline)
+        paths = {file.path for file in files}
+        try:
+            folder_fill(
+                target / DOCUMENTS,
+                files,
+                refresh=lambda: _document_files(session, deadline),
+                closed=lambda: session.closed,
+                deadline=deadline,
+                progress=progress,
+                http=session.http_options,
+            )
+        except DownloadFailed:
+            if paths <= {file.path for file in _document_files(session, deadline)}:
+                raise
+        else:
+            _others_remove(target / DOCUMENTS, paths)
+            return
 
 
 def _document_files(session: SessionApi, deadline: float) -> list[DownloadFile]:

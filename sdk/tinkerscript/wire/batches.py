@@ -74,6 +74,11 @@ class BatchSample(Response):
         description="The engine's, of temperature 1 over all token ids; null where they were not recorded"
         " (SampledAnswer), 0 where the mask is 0. Empty in files of before there was this list.",
     )
+    trainer_logprobs: list[float | None] = Field(
+        [],
+        description="The trainer's, of the distribution that was sampled from, under the weights before the step; null"
+        " where the step is not done or computed none, 0 where the mask is 0. Empty in files of before there was it.",
+    )
     temperatures: list[float] = Field(description="At which the token was sampled; 1 where the mask is 0.")
     allowed: list[int] = Field(
         description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it was every token id."

@@ -185,10 +185,15 @@ class EpisodeView(Response):
     trained_step: int | None = None
     begun_at: float = Field(description="Unix time in seconds, as the next three.")
     deadline_at: float | None = Field(None, description="When it expires whatever it does.")
-    agents: list[str] = Field([], description="Labels of its calls; like the next six, once it has ended.")
+    agents: list[str] = Field([], description="Labels of its calls; like the next seven, once it has ended.")
     drift: int = Field(0, description="Calls that had to begin a new timeline.")
     advantage: float | None = Field(None, description="The mean over its calls, once it is trained.")
     logprob_mean: float | None = Field(None, description="Of its sampled tokens.")
+    ratio_counts: list[int] | None = Field(
+        None,
+        description="Trained tokens by exp(the trainer's log-probability before the step - the sampled one), between"
+        " 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; null: none kept.",
+    )
     prompt: str = Field("", description="The end of what it was asked: of the first prompt's last message.")
     answer: str = Field("", description="The beginning of its last answer.")
     has_tokens: bool = Field(False, description="Whether its calls and tokens are in the object store.")

@@ -90,6 +90,8 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
     sampled = {line["episode_id"]: line["logprobs"] for line in lines if line["kind"] == "sample"}
     assert raw["a0"] == sampled["a0"] and raw["c0"] == sampled["c0"], "of temperature 1 there is but one"
     assert raw["b0"] == pytest.approx([logprob and logprob - 1.0 for logprob in sampled["b0"]])
+    before = {line["episode_id"]: line["trainer_logprobs"] for line in lines if line["kind"] == "sample"}
+    assert set(before["c0"]) == {0.0, None}, "it was not in the gradient: no step computed it"
     live = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
     assert {sample["episode_id"] for sample in live} == {"a0", "a1", "b0", "b1"}, "group c says nothing"
     assert [sum(s["mask"]) for s in live if s["episode_id"] == "b1"] == [3], "two of its tokens were an only choice"
@@ -98,3 +100,4 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
     assert found.loss == pytest.approx(metrics["loss"], rel=1e-4, abs=1e-7)
     assert found.norm == pytest.approx(metrics["grad_norm"], rel=1e-4)
     assert found.norm > 0.01
+    assert found.trainer_gap < 1e-5

@@ -31,7 +31,11 @@ def config(**changes) -> SessionConfig:
 async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
     metrics = {}
     for step in range(first, last + 1):
+        before = await trainer.logprobs(batch(step))
         metrics = await trainer.forward_backward(batch(step))
+        passed = await trainer.passed_logprobs()
+        for one, other in zip(before, passed, strict=True):  # of every rank, as a forward pass of its own has them
+            assert one == pytest.approx(other, abs=1e-5) and any(one)
         metrics |= await trainer.optim_step(step)
     return metrics
 

@@ -36,7 +36,10 @@ async def steps(model: str, folder, ranks: int, **options) -> tuple[dict, list, 
     async with trainer_of(model, ranks, **options) as trainer:
         metrics = {}
         for number in (1, 2):
+            before = await trainer.logprobs([*batch(number), ODD])
             metrics = await trainer.forward_backward([*batch(number), ODD], entropy_coef=0.01)
+            for one, other in zip(before, await trainer.passed_logprobs(), strict=True):
+                assert one == pytest.approx(other, abs=1e-5)
             metrics |= await trainer.optim_step(number)
         scores = await trainer.logprobs(batch(3))
         await trainer.publish(folder)

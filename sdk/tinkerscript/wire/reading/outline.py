@@ -3,12 +3,14 @@
 Tokens are numbered through all timelines, as in ``token_pages``.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
 
 from ..base import Response
+from .token_pages import trainer_logprobs
 
 STRETCHES = 240  # at most; a shorter episode has one for each token
 
@@ -16,7 +18,7 @@ STRETCHES = 240  # at most; a shorter episode has one for each token
 class EpisodeOutline(Response):
     """An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
 
-    The lists have the same length. Of a stretch without a sampled token, the last four are null.
+    The lists have the same length. Of a stretch without a sampled token, the last five are null.
     """
 
     timelines: list[int] = Field(description="The tokens of each timeline: the first token of the next has their sum.")
@@ -25,6 +27,11 @@ class EpisodeOutline(Response):
     logprobs: list[float | None] = Field(description="Of that token.")
     advantages: list[float | None] = Field(description="The one of the largest size.")
     versions: list[int | None] = Field(description="The newest policy version.")
+    ratios: list[float | None] = Field(
+        [],
+        description="The furthest from 1 of exp(the trainer's log-probability before the step - the sampled one); null"
+        " where none is kept.",
+    )
 
 
 def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float | None) -> dict[str, Any]:
@@ -36,11 +43,14 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
     logprobs: list[float | None] = [None] * count
     largest: list[float | None] = [None] * count
     versions: list[int | None] = [None] * count
+    apart: list[float | None] = [None] * count
+    trainer = trainer_logprobs(document)
     first = 0
     for timeline in document["timelines"]:
         for run in timeline["runs"]:
             if run["call"] is not None and run["tokens"]:
                 advantage = advantages.get(run["call"]) if isinstance(advantages, Mapping) else advantages
+                before_step = trainer.get((run["call"], run["answer"]))
                 for at, start, end in _parts(first, run["tokens"], width):
                     part = run["logprobs"][start:end]
                     lowest = min(part)
@@ -49,12 +59,23 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
                         surprising[at], logprobs[at] = first + start + part.index(lowest), lowest
                     if advantage is not None and abs(advantage) >= abs(largest[at] or 0.0):
                         largest[at] = advantage
+                    if before_step is not None:
+                        apart[at] = _furthest(apart[at], before_step[start:end], part)
                     versions[at] = max(versions[at] or 0, *run["policy_versions"][start:end])
             first += run["tokens"]
     return {
         "timelines": lengths, "width": width, "surprising": surprising, "logprobs": logprobs, "advantages": largest,
-        "versions": versions,
+        "versions": versions, "ratios": [None if each is None else math.exp(each) for each in apart],
     }  # fmt: skip
+
+
+def _furthest(known: float | None, trainer: Sequence[float | None], sampled: Sequence[float]) -> float | None:
+    """The difference of the largest size; so small that its exponential is a number."""
+    found = [one - other for one, other in zip(trainer, sampled, strict=True) if one is not None]
+    if not found:
+        return known
+    largest = max(max(found), min(found), 0.0 if known is None else known, key=abs)
+    return max(-700.0, min(700.0, largest))
 
 
 def _parts(first: int, tokens: int, width: int) -> list[tuple[int, int, int]]:

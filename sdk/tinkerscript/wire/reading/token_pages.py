@@ -11,6 +11,7 @@ from ..calls import is_sampled_raw
 BY_TOKEN = ("token_ids", "pieces", "logprobs", "policy_versions")
 Advantages = Mapping[str, float] | float | None
 Raw = Mapping[tuple[str, int], Sequence[float]]  # log-probabilities at temperature 1 over all ids, by call and answer
+Trainer = Mapping[tuple[str, int], Sequence[float | None]]  # the trainer's; None of a token that it did not train
 
 
 def timelines_page(
@@ -22,7 +23,7 @@ def timelines_page(
     ``advantages`` are by call, or one for all calls.
     """
     page: list[dict[str, Any]] = []
-    raw = raw_logprobs(document)
+    raw, trainer = raw_logprobs(document), trainer_logprobs(document)
     same = {call["id"] for call in document["calls"] if is_sampled_raw(call["options"])}
     first = 0
     left = limit
@@ -34,10 +35,11 @@ def timelines_page(
                 if left <= 0:
                     return _add(page, timeline, runs), first
                 length = run["tokens"] if run["call"] is None else min(run["tokens"] - skip, left)
-                told = raw.get((run["call"], run["answer"]))
+                told, before = (kept.get((run["call"], run["answer"])) for kept in (raw, trainer))
                 own = {
                     "advantage": _advantage(run["call"], advantages),
                     "raw_logprobs": told[skip : skip + length] if told is not None else None,
+                    "trainer_logprobs": before[skip : skip + length] if before is not None else None,
                     "is_sampled_raw": run["call"] in same,
                 }
                 runs.append(_part(run, skip, length) | own)
@@ -52,6 +54,11 @@ def timelines_page(
 def raw_logprobs(document: Mapping[str, Any]) -> Raw:
     """Those that differ from what was sampled from; an older document has none."""
     return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("raw_logprobs", [])}
+
+
+def trainer_logprobs(document: Mapping[str, Any]) -> Trainer:
+    """Before the step that trained an answer; one that no step trained, and an older document, has none."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("trainer_logprobs", [])}
 
 
 def _add(page: list[dict[str, Any]], timeline: Mapping[str, Any], runs: list[Any]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from ..calls import DriftPoint, EpisodeReport
 from ..episodes import EpisodeView
 from ..events import Event
 from .outline import EpisodeOutline
+from .ratios import RATIO_EDGES
 
 MAX_ROWS = 200  # of one request
 EXCERPT_CHARACTERS = 500  # of the prompt, and of the answer
@@ -71,6 +72,9 @@ class EpisodeRow(Request):
     advantage: FiniteFloat | None = Field(None, description="The mean over its calls, once it is trained.")
     advantages: dict[str, FiniteFloat] | None = None
     logprob_mean: FiniteFloat | None = Field(None, description="Of its sampled tokens.")
+    ratio_counts: list[Count] | None = Field(
+        None, min_length=len(RATIO_EDGES) + 1, max_length=len(RATIO_EDGES) + 1, description="By ratios.py."
+    )
     prompt: str = Field("", max_length=EXCERPT_CHARACTERS, description="The end of the first prompt's last message.")
     answer: str = Field("", max_length=EXCERPT_CHARACTERS, description="The beginning of the last answer.")
     begun_at: FiniteFloat
@@ -109,6 +113,12 @@ class TokenRun(Response):
     )
     is_sampled_raw: bool = Field(
         False, description="Whether the call was sampled from the model's own distribution: logprobs are the raw ones."
+    )
+    trainer_logprobs: list[float | None] | None = Field(
+        None,
+        description="The trainer's own, of the distribution that was sampled from, under the weights before the step"
+        " that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of"
+        " tokens that no step computed, and of steps of before they were.",
     )
     policy_versions: list[int] = []
     split_bytes: dict[int, str] = Field(

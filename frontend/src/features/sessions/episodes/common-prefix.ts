@@ -1,4 +1,4 @@
-// Where the answers of a group part: what they share from the beginning is shown once, dimmed in the others.
+// Where the answers of a group part: what they share from the beginning is shown once, and each goes on from there.
 import type { EpisodeTimelines, TokenRun } from "../../../api/types";
 
 /** The runs that were sampled, in the order of the timelines. */
@@ -13,4 +13,10 @@ export function commonPrefix(sequences: number[][]): number {
   let length = 0;
   while (length < first.length && others.every((other) => other[length] === first[length])) length += 1;
   return length;
+}
+
+/** Where sequences that begin alike part; 0 where they are all the same, or only one is there: nothing parts then. */
+export function partingAt(sequences: number[][]): number {
+  const shared = commonPrefix(sequences);
+  return sequences.some((each) => each.length > shared) ? shared : 0;
 }

@@ -1,11 +1,11 @@
-// The answers of one group beside each other, best first; what they all begin with is dimmed.
+// The answers of one group beside each other, best first, each from the first token where they part.
 import { useQueries } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
 import type { Episode, Group } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
-import { commonPrefix, sampledRuns } from "./common-prefix";
-import { AnswerTokens, answerQuery } from "./answer-tokens";
+import { partingAt, sampledRuns } from "./common-prefix";
+import { AnswerTokens, RunTokens, answerQuery } from "./answer-tokens";
 import { bestFirst } from "./group-neighbours";
 import { episodePath } from "./places";
 import { MeasureChoice } from "./measure-choice";
@@ -24,7 +24,10 @@ export function GroupAnswers({ id, group }: { id: string; group: Group }) {
   const told = answers.map((answer) => answer.data);
   const known = told.filter((each) => each !== undefined);
   const scale = scaleOf(known.flatMap((each) => sampledRuns(each)));
-  const shared = commonPrefix(known.map((each) => sampledRuns(each)[0]?.token_ids ?? []));
+  // While some are on their way it is not known where they part.
+  const isWhole = answers.every((answer) => !answer.isPending);
+  const firsts = known.flatMap((each) => sampledRuns(each).slice(0, 1));
+  const shared = isWhole && firsts.length === known.length ? partingAt(firsts.map((run) => run.token_ids)) : 0;
   const prompt = known[0]?.timelines[0]?.runs.find((run) => run.call === null)?.text;
   return (
     <div className="min-w-0 space-y-3">
@@ -33,6 +36,16 @@ export function GroupAnswers({ id, group }: { id: string; group: Group }) {
         <div className="rounded-lg border border-line bg-surface p-3 font-mono text-xs whitespace-pre-wrap wrap-anywhere text-muted">
           <CutText text={prompt} most={600} />
         </div>
+      )}
+      {shared > 0 && firsts[0] && (
+        <section aria-label="What all answers begin with" className="rounded-lg border border-line bg-surface p-3">
+          <p className="mb-1 text-xs text-muted">
+            All {number(known.length)} begin with {shared === 1 ? "this token" : `these ${number(shared)} tokens`}, and part at the next:
+          </p>
+          <p className="max-h-40 overflow-y-auto font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">
+            <RunTokens run={firsts[0]} from={0} to={shared} measure={measure} scale={scale} />
+          </p>
+        </section>
       )}
       <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2">
         {episodes.map((episode, at) => (

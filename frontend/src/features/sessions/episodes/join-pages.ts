@@ -28,6 +28,7 @@ function joinRuns(before: TokenRun[], more: TokenRun[]): TokenRun[] {
     pieces: [...last.pieces, ...next.pieces],
     logprobs: [...last.logprobs, ...next.logprobs],
     raw_logprobs: last.raw_logprobs && next.raw_logprobs && [...last.raw_logprobs, ...next.raw_logprobs],
+    trainer_logprobs: last.trainer_logprobs && next.trainer_logprobs && [...last.trainer_logprobs, ...next.trainer_logprobs],
     policy_versions: [...last.policy_versions, ...next.policy_versions],
     split_bytes: { ...last.split_bytes, ...split },
   };

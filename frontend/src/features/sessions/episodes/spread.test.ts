@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Episode, Group, ResourceColumns, Step } from "../../../api/types";
-import { histogram, memoryAt, skippedText, spreadsOf, wholeBars } from "./spread";
+import { histogram, memoryAt, ratioBars, RATIO_EDGES, skippedText, spreadsOf, wholeBars } from "./spread";
 
 test("every value is in one bar, the highest in the last", () => {
   const bars = histogram([0, 0.1, 0.5, 1, 1], 2);
@@ -14,11 +14,19 @@ test("every value is in one bar, the highest in the last", () => {
 });
 
 test("staleness is counted from the version that the step began with", () => {
-  const episode = (first: number | null) => ({ reward: null, advantage: null, policy_version_first: first }) as Episode;
+  const episode = (first: number | null) => ({ reward: null, advantage: null, ratio_counts: null, policy_version_first: first }) as Episode;
   const step = { step: 5, groups: [{ episodes: [episode(4), episode(4), episode(2), episode(0), episode(null)] }] } as Step;
   expect(spreadsOf(step).map(({ title, bars }) => [title, bars.map(({ text, count }) => `${text}: ${String(count)}`)])).toEqual([
     ["Staleness", ["0: 2", "1: 0", "2: 1", "3: 0", "4: 1"]],
   ]);
+});
+
+test("ratios of episodes add up, and episodes that kept none are left out", () => {
+  const counts = Array.from({ length: RATIO_EDGES.length + 1 }, (_, at) => (at === 0 || at === 7 ? 2 : 0));
+  const bars = ratioBars([counts, null, counts]);
+  expect(bars.filter(({ count }) => count > 0)).toEqual([{ text: "below 0.5", count: 4 }, { text: "0.9999 to 1.0001", count: 4 }]);
+  expect(bars[bars.length - 1]?.text).toBe("2 or more");
+  expect(ratioBars([null])).toEqual([]);
 });
 
 test("groups that taught nothing are counted with the reason", () => {

@@ -32,19 +32,35 @@ export function wholeBars(values: readonly number[]): Bar[] {
   return Array.from({ length: high - low + 1 }, (_, at) => ({ text: String(low + at), count: values.filter((value) => value === low + at).length }));
 }
 
+// As the wire counts them: tinkerscript/wire/reading/ratios.py.
+export const RATIO_EDGES = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25, 2];
+
+/** The ratios of the trained tokens of episodes, added up; none where none of them has kept any. */
+export function ratioBars(counts: readonly (readonly number[] | null)[]): Bar[] {
+  const known = counts.filter((each) => each !== null);
+  if (known.length === 0) return [];
+  const text = (at: number) => {
+    const [from, to] = [RATIO_EDGES[at - 1], RATIO_EDGES[at]].map((edge) => (edge === undefined ? null : String(edge)));
+    if (from === null) return `below ${to ?? ""}`;
+    return to === null ? `${from ?? ""} or more` : `${from ?? ""} to ${to ?? ""}`;
+  };
+  return Array.from({ length: RATIO_EDGES.length + 1 }, (_, at) => ({ text: text(at), count: known.reduce((sum, each) => sum + (each[at] ?? 0), 0) }));
+}
+
 export interface Spread {
   title: string;
   unit: string;
   bars: Bar[];
 }
 
-/** Rewards, advantages, and how many versions before the step its episodes began. */
+/** Rewards, advantages, ratios of tokens, and how many versions before the step its episodes began. */
 export function spreadsOf({ step, groups }: Step): Spread[] {
   const episodes = groups.flatMap((group) => group.episodes);
   const known = (values: (number | null)[]) => values.filter((value) => value !== null);
   const spreads = [
     { title: "Rewards", unit: "episodes", bars: histogram(known(episodes.map(({ reward }) => reward))) },
     { title: "Advantages", unit: "episodes", bars: histogram(known(episodes.map(({ advantage }) => advantage))) },
+    { title: "Ratios", unit: "tokens, trainer to sampled", bars: ratioBars(episodes.map(({ ratio_counts: counts }) => counts)) },
     { title: "Staleness", unit: "episodes, by versions behind", bars: wholeBars(known(episodes.map(({ policy_version_first: first }) => (first === null ? null : Math.max(0, step - 1 - first))))) },
   ];
   return spreads.filter(({ bars }) => bars.length > 0);

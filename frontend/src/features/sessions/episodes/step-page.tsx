@@ -80,6 +80,7 @@ function StepBody({ id, step, asked, session }: { id: string; step: Step; asked:
   const [address] = useSearchParams();
   const open = step.groups.find((group) => group.group_key === asked) ?? step.groups[0];
   const metrics = (step.metrics ?? {}) as Record<string, unknown>;
+  const spreads = spreadsOf(step);
   const skipped = skippedText(step.groups, typeof metrics.groups_replaced === "number" ? metrics.groups_replaced : 0);
   return (
     <div className="space-y-4">
@@ -89,7 +90,8 @@ function StepBody({ id, step, asked, session }: { id: string; step: Step; asked:
         </Notice>
       ))}
       {step.metrics && <Facts facts={SHOWN.map(([name, key]) => [name, number(typeof metrics[key] === "number" ? metrics[key] : null)] as [string, string]).concat(memory)} />}
-      <StepSpread spreads={spreadsOf(step)} />
+      <StepSpread spreads={spreads} />
+      {step.groups.length > 0 && spreads.every(({ title }) => title !== "Ratios") && <p className="text-muted">Ratios of trainer to sampled are not kept of this step’s tokens.</p>}
       {skipped !== null && <p className="text-muted">{skipped}</p>}
       {asked !== undefined && step.groups.length > 0 && open?.group_key !== asked && (
         <p className="text-muted">

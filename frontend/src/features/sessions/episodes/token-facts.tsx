@@ -2,6 +2,7 @@
 import type { TokenRun, TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
+import { ratioAt } from "./token-heat";
 
 /** The sampled run that has position `token` of timeline `line`, and the index of the token in it. */
 export function findToken(timelines: TokenTimeline[], line: number, token: number): { run: TokenRun; at: number } | null {
@@ -35,6 +36,8 @@ interface Props {
 export function TokenFacts({ run, at, token, options }: Props) {
   const logprob = run.logprobs[at];
   const raw = run.raw_logprobs?.[at];
+  const trainer = run.trainer_logprobs?.[at] ?? null;
+  const ratio = ratioAt(run, at);
   const facts: [string, string][] = [
     ["Text", JSON.stringify(visible(run.pieces[at] ?? ""))],
     ["Id", String(run.token_ids[at] ?? "–")],
@@ -42,6 +45,8 @@ export function TokenFacts({ run, at, token, options }: Props) {
     ["Log-probability", number(logprob)],
     ["Probability", percent(logprob)],
     ...(raw === undefined ? [] : ([["Raw log-probability", number(raw)], ["Raw probability", percent(raw)]] satisfies [string, string][])),
+    ["Trainer’s log-probability", trainer === null ? "not kept" : number(trainer)],
+    ["Ratio", ratio === null ? "not kept" : number(ratio)],
     ["Policy version", String(run.policy_versions[at] ?? "–")],
     ["Advantage", number(run.advantage)],
     ["Call", run.call ?? "–"],
@@ -58,7 +63,9 @@ export function TokenFacts({ run, at, token, options }: Props) {
           </div>
         ))}
       </dl>
-      <p className="border-t border-line p-4 text-xs text-muted">{whichDistribution(run, options)}</p>
+      <p className="border-t border-line p-4 text-xs text-muted">
+        {whichDistribution(run, options)} The trainer’s is under the weights before the step that trained the token, and the ratio is e to the difference of the two.
+      </p>
     </>
   );
 }

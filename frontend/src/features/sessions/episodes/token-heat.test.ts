@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import type { TokenRun } from "../../../api/types";
-import { heatOf, measureOf, scaleOf } from "./token-heat";
+import { heatOf, measureOf, ratioAt, scaleOf } from "./token-heat";
 
 function run(fields: Partial<TokenRun>): TokenRun {
   const empty = { call: "call_1", answer: 0, start: 0, tokens: 3, text: "", token_ids: [1, 2, 3], pieces: ["a", "b", "c"] };
-  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, raw_logprobs: null, is_sampled_raw: false, ...fields };
+  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, raw_logprobs: null, trainer_logprobs: null, is_sampled_raw: false, ...fields };
 }
 
 test("a surprising token is stronger than a certain one", () => {
@@ -28,4 +28,13 @@ test("each version has a colour, context has none", () => {
 test("an address names the measure; one that there is not means log-probability", () => {
   expect(measureOf(new URLSearchParams("colour=version"))).toBe("version");
   expect(measureOf(new URLSearchParams("colour=taste"))).toBe("logprob");
+});
+
+test("a ratio near 1 has no colour, one far from it has a side, and one that is not kept is not 1", () => {
+  const moved = run({ trainer_logprobs: [0.00001, null, -11.3] });
+  expect([0, 1, 2].map((at) => heatOf(moved, at, "ratio", scaleOf([moved])))).toEqual([undefined, undefined, "g5"]);
+  expect(heatOf(run({ trainer_logprobs: [-0.17, -0.6, -12] }), 0, "ratio", scaleOf([moved]))).toBe("b2");
+  expect([ratioAt(moved, 1), ratioAt(run({}), 0)]).toEqual([null, null]);
+  expect(ratioAt(moved, 0)).toBeCloseTo(1);
+  expect([scaleOf([moved]).ratios, scaleOf([run({})]).ratios]).toEqual([true, false]);
 });

@@ -2,11 +2,12 @@
 import type { TokenRun } from "../../../api/types";
 import { heatLevel, STEPS, surpriseHeat } from "../../../ui/surprise";
 
-export type Measure = "logprob" | "advantage" | "version" | "none";
+export type Measure = "logprob" | "advantage" | "ratio" | "version" | "none";
 
 export const MEASURES: { value: Measure; name: string }[] = [
   { value: "logprob", name: "Log-probability" },
   { value: "advantage", name: "Advantage" },
+  { value: "ratio", name: "Ratio to the trainer" },
   { value: "version", name: "Policy version" },
   { value: "none", name: "Nothing" },
 ];
@@ -20,6 +21,23 @@ export interface Scale {
   /** The largest size of an advantage. */
   advantage: number;
   versions: number[];
+  /** Whether the trainer's log-probabilities are kept of any of them. */
+  ratios: boolean;
+}
+
+/** By so much, up or down, a ratio has the strongest colour. */
+export const STRONG_RATIO = 1.5;
+
+/** exp(the trainer's log-probability before the step - the one it was sampled with); null where it is not kept. */
+export function ratioAt(run: TokenRun, at: number): number | null {
+  const [trainer, sampled] = [run.trainer_logprobs?.[at] ?? null, run.logprobs[at]];
+  return trainer === null || sampled === undefined ? null : Math.exp(trainer - sampled);
+}
+
+/** Good where the trainer found the token likelier than it was sampled, bad where less likely; none near 1. */
+export function ratioHeat(ratio: number | null | undefined): string | undefined {
+  if (ratio === null || ratio === undefined) return undefined;
+  return heatLevel(ratio > 1 ? "g" : "b", Math.abs(Math.log(ratio)) / Math.log(STRONG_RATIO));
 }
 
 export function scaleOf(runs: TokenRun[]): Scale {
@@ -27,6 +45,7 @@ export function scaleOf(runs: TokenRun[]): Scale {
   return {
     advantage: Math.max(0, ...sampled.map((run) => Math.abs(run.advantage ?? 0))),
     versions: [...new Set(sampled.flatMap((run) => run.policy_versions))].sort((one, other) => one - other),
+    ratios: sampled.some((run) => run.trainer_logprobs !== null),
   };
 }
 
@@ -38,6 +57,7 @@ export function heatOf(run: TokenRun, at: number, measure: Measure, scale: Scale
     if (run.advantage === null || scale.advantage === 0) return undefined;
     return heatLevel(run.advantage > 0 ? "g" : "b", Math.abs(run.advantage) / scale.advantage);
   }
+  if (measure === "ratio") return ratioHeat(ratioAt(run, at));
   if (measure === "version") return `v${String(Math.max(0, scale.versions.indexOf(run.policy_versions[at] ?? -1)) % STEPS)}`;
   return undefined;
 }

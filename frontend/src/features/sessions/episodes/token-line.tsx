@@ -5,6 +5,7 @@ import { CutText } from "../../../ui/cut-text";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
+import { Piece } from "./piece";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
 const BLOCK = "whitespace-pre-wrap wrap-anywhere font-mono text-xs leading-5";
@@ -41,7 +42,7 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
       <div className={BLOCK}>
         {run.pieces.map((piece, at) => (
           <span key={at} data-token={run.start + at} data-heat={heatOf(run, at, measure, scale)} data-chosen={run.start + at === chosen || undefined}>
-            {pieceText(piece, run.split_bytes[String(at) as unknown as number])}
+            <Piece text={pieceText(piece, run.split_bytes[String(at) as unknown as number])} />
           </span>
         ))}
       </div>
