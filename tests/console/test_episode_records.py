@@ -282,6 +282,17 @@ def test_a_pack_that_holds_an_earlier_document_says_so(running, s3) -> None:
     assert list(EpisodePack.objects.order_by("id").values_list("has_replaced", flat=True)) == [True, False]
 
 
+def test_a_reader_that_looked_before_an_episode_was_packed_again_reads_what_is_there_now(running, s3) -> None:
+    save(running, row(1))
+    store(running, {"epi_1": {"a": 1}})
+    looked = selectors.episode_get(project=running.project, session_id=running.id, episode_id="epi_1")
+    store(running, {"epi_1": {"a": 1, "trained": True}})
+    assert documents.document_read(looked) == {"a": 1, "trained": True}
+    object_store.delete(list(object_store.keys_under(f"sessions/{running.id}/trajectories/")))
+    with pytest.raises(NotFound):
+        documents.document_read(looked)
+
+
 def test_a_runtime_is_told_where_documents_of_its_own_session_are(project, running, s3) -> None:
     save(running, row(1), row(2), row(3))
     told = {"epi_1": {"a": 1}, "epi_2": {"b": 2}}

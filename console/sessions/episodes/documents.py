@@ -55,9 +55,10 @@ def documents_export(*, project: Project, session_id: str, after: int, limit: in
 
 def document_read(record: EpisodeRecord) -> dict[str, Any]:
     """Calls and tokens of an episode whose ``pack`` is set. Raises NotFound, StorageUnavailable."""
-    assert record.pack is not None, "the caller looked"
-    key = pack_key(record.session, record.pack.sha256)
-    packed = object_store.get_range(key, offset=record.pack_offset, size_bytes=record.pack_bytes)
+    packed = _packed(record)
+    if packed is None:  # a step may have trained it meanwhile, and its document be in another pack
+        now = EpisodeRecord.objects.filter(id=record.id).select_related("pack", "session").first()
+        packed = _packed(now) if now is not None and now.pack_id != record.pack_id else None
     if packed is None:
         raise NotFound("The tokens of this episode are not in the object store any more.")
     try:
@@ -67,3 +68,10 @@ def document_read(record: EpisodeRecord) -> dict[str, Any]:
             f"What the object store has of this episode cannot be read: {error}",
             hint="Look at the store; the archive (GET .../episodes/export) has the same episode once more.",
         ) from error
+
+
+def _packed(record: EpisodeRecord) -> bytes | None:
+    if record.pack is None:
+        return None
+    key = pack_key(record.session, record.pack.sha256)
+    return object_store.get_range(key, offset=record.pack_offset, size_bytes=record.pack_bytes)
