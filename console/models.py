@@ -1,7 +1,7 @@
 """Django looks for models here; each domain folder keeps its own."""
 
 from console.audit.models import AuditHead, AuditRecord
-from console.live.models import EventRecord, ResourceChunk, RuntimeLog
+from console.live.models import EventRecord, LogChunk, ResourceChunk
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance, WarmRuntime
 from console.sessions.alerts.models import MetricRule
 from console.sessions.episodes.models import EpisodeTextBlock
@@ -52,6 +52,7 @@ __all__ = [
     "EventRecord",
     "IdempotencyRecord",
     "LeaderLease",
+    "LogChunk",
     "Membership",
     "MetricRule",
     "Project",
@@ -59,7 +60,6 @@ __all__ = [
     "Removal",
     "ResourceChunk",
     "RestartCount",
-    "RuntimeLog",
     "RuntimeSpan",
     "SavedView",
     "ServerInstance",

@@ -148,9 +148,12 @@ class SessionQuery(PageQuery):
 
 
 class LogQuery(Query):
-    """The last lines of a log."""
+    """The last lines of a log, or the next ones."""
 
     lines: int = Field(200, ge=1, le=5000)
+    after: str = Field(
+        "", max_length=200, description="The cursor of an earlier page: the lines after it, first ones first."
+    )
     q: str = Field("", max_length=200, description="Only lines with this, in any case, among the last 5000 or 1 MiB.")
 
 
@@ -161,6 +164,7 @@ class EventQuery(Query):
     limit: int = Field(200, ge=1, le=1000)
     kind: list[EventKind] = Field([], description="Only entries of these kinds.")
     newest: bool = Field(False, description="The last entries instead of the first, oldest first all the same.")
+    marks: bool = Field(False, description="Only checkpoints that were committed, refused steps, and restarts.")
     wait_s: float = Field(0, ge=0, le=20, description="How long to wait for an entry when there is none yet.")
 
 

@@ -1,5 +1,7 @@
 """Training sessions, their base models and their record."""
 
+import dataclasses
+
 from asgiref.sync import sync_to_async
 
 from api.presenters import session_list_view, session_view
@@ -108,10 +110,12 @@ def session_delete(request: ApiRequest, session_id: str) -> None:
 
 
 def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> SessionLogs:
-    """The last lines that the session's runtime wrote, or its last one after the end."""
+    """The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor."""
     project = request.auth.project
-    lines = logs.session_logs(project=project, session_id=session_id, lines=query.lines, containing=query.q)
-    return SessionLogs(lines=lines)
+    page = logs.session_logs(
+        project=project, session_id=session_id, lines=query.lines, containing=query.q, after=query.after
+    )
+    return SessionLogs(**dataclasses.asdict(page))
 
 
 async def event_list(request: ApiRequest, session_id: str, query: EventQuery) -> EventPage:
@@ -123,6 +127,7 @@ async def event_list(request: ApiRequest, session_id: str, query: EventQuery) ->
         limit=query.limit,
         kinds=query.kind,
         newest=query.newest,
+        marks=query.marks,
         wait_s=query.wait_s,
     )
 

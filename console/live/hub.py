@@ -26,6 +26,7 @@ from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import channel_layer, group_name
 from console.server.connections import released_after
 from tinkerscript.wire.events import Event, EventKind, EventPage
+from tinkerscript.wire.reading.marks import is_mark
 
 POLL_INTERVAL_S = 0.5  # for wake-ups that were lost
 LAYER_RETRY_S = 5.0
@@ -179,18 +180,20 @@ async def event_page(
     limit: int,
     kinds: Collection[EventKind] = (),
     newest: bool = False,
+    marks: bool = False,
     wait_s: float = 0,
 ) -> EventPage:
-    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds)."""
+    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds, a mark)."""
     # No connection to the database is held by a request that waits.
     read = sync_to_async(released_after(event_list))
-    items = await read(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest)
+    items = await read(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest, marks=marks)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
         async with follow(session_id=session_id, after=after) as follower:
             while not items and (left_s := deadline - time.monotonic()) > 0:
                 events = await follower.next(limit=limit, timeout_s=left_s)
-                items = [event for event in events if not kinds or event.kind in kinds]
+                some = [event for event in events if not kinds or event.kind in kinds]
+                items = [event for event in some if is_mark(event.kind, event.data)] if marks else some
                 after = follower.cursor
     return EventPage(items=items, next_cursor=items[-1].cursor if items else after)
 

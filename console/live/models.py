@@ -39,9 +39,14 @@ class ResourceChunk(models.Model):
         indexes = [models.Index(fields=["session_id", "id"], name="resource_chunks")]
 
 
-class RuntimeLog(models.Model):
-    """The end of what a session's last runtime wrote, from just before it was ended: gzipped lines, oldest first."""
+class LogChunk(models.Model):
+    """The end of what one runtime of a session wrote, from just before it was ended: gzipped lines, oldest first."""
 
-    session_id = models.CharField(max_length=40, primary_key=True)
-    kept_at = models.DateTimeField(auto_now=True)
+    id = models.BigAutoField(primary_key=True)
+    session_id = models.CharField(max_length=40)
+    launch = models.CharField(max_length=150)  # empty for those of before there was a chunk for each runtime
+    kept_at = models.DateTimeField(auto_now_add=True)
     lines = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session_id", "launch"], name="log_chunk_once")]

@@ -3,31 +3,39 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from django.db.models import BigIntegerField, QuerySet, Sum
+from django.db.models import BigIntegerField, Q, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from tinkerscript.wire.events import Event, EventKind, StepMetrics
+from tinkerscript.wire.reading.marks import MARKED_NAMES, RESTARTED_FROM
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
 from tinkerscript.wire.reading.points import Step, axis_values, buckets, column
 from tinkerscript.wire.runtime import ReportEntry
+from tinkerscript.wire.sessions import SessionState
 
 MEASURES = set(StepMetrics.model_fields) - {"step"}
 
 
 def event_list(
-    *, session_id: str, after: int, limit: int, kinds: Collection[EventKind] = (), newest: bool = False
-) -> list[Event]:
+    *, session_id: str, after: int, limit: int, kinds: Collection[EventKind] = (), newest: bool = False,
+    marks: bool = False,
+) -> list[Event]:  # fmt: skip
     """At most ``limit`` entries of a session that follow the cursor ``after``, oldest first.
 
-    With ``newest`` the last so many instead of the first. The caller has checked that the session is the reader's
-    (console.sessions.selectors.session_get).
+    With ``newest`` the last so many instead of the first, with ``marks`` those of marks.py alone. The caller has
+    checked that the session is the reader's (console.sessions.selectors.session_get).
     """
     records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by("-id" if newest else "id")
     if kinds:
         records = records.filter(kind__in=kinds)
+    if marks:
+        named = Q(kind=EventKind.EVENT, data__name__in=MARKED_NAMES)
+        records = records.filter(
+            named | Q(kind=EventKind.STATE, data__to=SessionState.QUEUED, data__from__in=RESTARTED_FROM)
+        )
     events = [
         Event(cursor=record.id, kind=EventKind(record.kind), at=record.at, data=record.data)
         for record in records[:limit]

@@ -9,7 +9,7 @@ from channels.layers import BaseChannelLayer, get_channel_layer
 from django.db import connection, transaction
 
 from console.live.local_wakes import readers_wake
-from console.live.models import EventRecord, ResourceChunk, RuntimeLog
+from console.live.models import EventRecord, LogChunk, ResourceChunk
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import ReportEntry
 
@@ -46,7 +46,7 @@ def events_delete(*, session_id: str) -> None:
     """Remove the whole record of a session that is being deleted."""
     EventRecord.objects.filter(session_id=session_id).delete()
     ResourceChunk.objects.filter(session_id=session_id).delete()
-    RuntimeLog.objects.filter(session_id=session_id).delete()
+    LogChunk.objects.filter(session_id=session_id).delete()
 
 
 def channel_layer() -> BaseChannelLayer:

@@ -9,7 +9,8 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from console.errors import SessionNotReady
-from console.live.models import RuntimeLog
+from console.live.log_pages import ANCHOR_LINES, LogPage, LogPart, last_page, next_page
+from console.live.models import LogChunk
 from console.object_store import seaweedfs
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get, launchers_elsewhere, session_launcher
 from console.scheduling.launchers.log_file import LOG, log_bound
@@ -24,23 +25,31 @@ log = logging.getLogger(__name__)
 
 
 MAX_LINES, MAX_CHARACTERS = 5000, 1 << 20  # kept of a runtime that ends
+MAX_CHUNKS = 10  # runtimes of a session whose ends are kept
 
 
-def session_logs(*, project: Project, session_id: str, lines: int, containing: str = "") -> list[str]:
+def session_logs(
+    *, project: Project, session_id: str, lines: int, containing: str = "", after: str = ""
+) -> LogPage:  # fmt: skip
     """The last ``lines`` lines of the session's runtime, or of its last one; of those with ``containing`` (any case).
 
-    Raises NotFound, SessionNotReady while they cannot be had.
+    With the cursor ``after`` the first ones after it, in the runtimes that followed too.
+    Raises NotFound, InvalidRequest, SessionNotReady while they cannot be had.
     """
     session = session_get(project=project, session_id=session_id)
     try:
-        read = MAX_LINES if containing else lines
+        read = MAX_LINES if containing or after else max(lines, ANCHOR_LINES)
         found = _launcher(session).logs(session.launch_handle, lines=read) if session.launch_handle else []
     except (LauncherUnavailable, OtherLauncher) as error:
         raise SessionNotReady(
             f"The runtime's log cannot be read now: {error}", hint="Ask again in a moment."
         ) from error
-    wanted = containing.casefold()
-    return [line for line in found or _kept(session_id) if wanted in line.casefold()][-lines:]
+    living = [LogPart(session.launch_handle["launch"], found)] if session.launch_handle and found else []
+    if not after:
+        last = living or _kept(session_id)[-1:] or [LogPart("", [])]
+        return last_page(last[-1], lines=lines, containing=containing)
+    kept = [part for part in _kept(session_id) if not living or part.launch != living[0].launch]
+    return next_page([*kept, *living], after=after, lines=lines, containing=containing)
 
 
 def log_read(session: Session, launcher: Launcher) -> list[str]:
@@ -56,19 +65,24 @@ def log_read(session: Session, launcher: Launcher) -> list[str]:
         return []
 
 
-def log_keep(*, session_id: str, lines: list[str]) -> None:
-    """Keep what ``log_read`` read of a runtime that was ended; on a full disk it is lost, and nothing else."""
+def log_keep(*, session_id: str, launch: str, lines: list[str]) -> None:
+    """Keep what ``log_read`` read of a runtime that was ended; on a full disk it is lost, and nothing else.
+
+    Of a session's runtimes the last ``MAX_CHUNKS`` are kept.
+    """
     if text := "\n".join(lines)[-MAX_CHARACTERS:]:
         packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
         try:
-            RuntimeLog.objects.update_or_create(session_id=session_id, defaults={"lines": packed})
+            LogChunk.objects.update_or_create(session_id=session_id, launch=launch, defaults={"lines": packed})
+            kept = LogChunk.objects.filter(session_id=session_id).order_by("-id").values_list("id", flat=True)
+            LogChunk.objects.filter(id__in=list(kept[MAX_CHUNKS:])).delete()
         except DatabaseError as error:
             log.warning("the log of %s could not be kept: %s", session_id, error)
 
 
-def _kept(session_id: str) -> list[str]:
-    row = RuntimeLog.objects.filter(session_id=session_id).first()
-    return gzip.decompress(row.lines).decode().split("\n") if row else []
+def _kept(session_id: str) -> list[LogPart]:
+    chunks = LogChunk.objects.filter(session_id=session_id).order_by("id")
+    return [LogPart(each.launch, gzip.decompress(each.lines).decode().split("\n")) for each in chunks]
 
 
 def runtime_logs_bound() -> None:

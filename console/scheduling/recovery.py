@@ -37,7 +37,7 @@ def runtime_end(session: Session, *, launcher: Launcher, grace_s: float) -> list
     """End its runtime; returns the last lines that it wrote. Raises SlowToEnd, LauncherUnavailable."""
     lines = log_read(session, launcher)
     launcher.stop(runtime_handle(session), grace_s=grace_s)
-    log_keep(session_id=session.id, lines=lines)
+    log_keep(session_id=session.id, launch=runtime_handle(session)["launch"], lines=lines)
     return lines
 
 

@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from console.live.models import EventRecord, ResourceChunk, RuntimeLog
+from console.live.models import EventRecord, LogChunk, ResourceChunk
 from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.users.idempotency import KEPT_FOR as RESPONSES_KEPT_FOR
@@ -38,7 +38,7 @@ def expired_remove() -> None:
         before = now - timedelta(days=settings.RECORD_DAYS)
         ended = Session.objects.filter(state__in=ENDED, state_since__lt=before).order_by().values("id")
         _delete_some(EventRecord.objects.filter(session_id__in=ended).exclude(kind__in=MEASURED))
-        _delete_some(RuntimeLog.objects.filter(session_id__in=ended))
+        _delete_some(LogChunk.objects.filter(session_id__in=ended))
         _delete_some(ResourceChunk.objects.filter(session_id__in=ended))
 
 

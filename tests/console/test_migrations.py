@@ -1,13 +1,16 @@
 """The migrations make the tables that the models describe, in one line of history."""
 
 from importlib import import_module
+from types import SimpleNamespace
 
 from allauth.account.models import EmailAddress
 from django.apps import apps
 from django.core.management import call_command
+from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from console.live.models import LogChunk
 from console.sessions.models import RuntimeSpan, Session
 from console.users.models import ApiKey
 from support.factories import session_make, user_make
@@ -53,3 +56,19 @@ def test_time_of_before_is_of_who_started_its_session_or_made_its_key(project, a
         )
     import_module("console.migrations.0043_span_persons").persons_fill(apps, None)
     assert [span.person for span in RuntimeSpan.objects.order_by("lease_sha256")] == [alice, alice, None]
+
+
+def test_what_was_kept_of_the_log_of_a_last_runtime_is_its_first_chunk(db):
+    before = ("console", "0057_logprobs_of_the_trainer")
+    kept = MigrationLoader(None).project_state(before).apps.get_model("console", "RuntimeLog")
+    table = kept._meta  # noqa: SLF001 - documented by Django
+    columns = [(field.column, field.db_type(connection)) for field in table.fields]
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table.db_table} ({', '.join(' '.join(each) for each in columns)})")
+    kept.objects.create(session_id="ses_a", lines=b"packed")
+    models = {"RuntimeLog": kept, "LogChunk": LogChunk}
+    import_module("console.migrations.0058_log_chunks").chunks_make(
+        SimpleNamespace(get_model=lambda _, name: models[name]), None
+    )
+    (chunk,) = LogChunk.objects.all()
+    assert (chunk.session_id, chunk.launch, bytes(chunk.lines)) == ("ses_a", "", b"packed")

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from e2e.ended_run import HOSTILE, Run, photograph
@@ -84,6 +85,25 @@ def test_stacks_and_log_lines_of_a_megabyte_are_text_and_freeze_no_tab(run: Run)
     assert page.evaluate("window.longest") < BLOCKED_MS
     assert page.title().startswith("Health of ")
     page.unroute(events)
+    page.unroute(logs)
+
+
+def test_a_log_goes_on_where_it_was_and_finishes_the_line_that_was_not(run: Run) -> None:
+    page, asked = run.page, []
+    logs = re.compile(r"/v1/sessions/[^/]+/logs\?")
+
+    def told(route: Route) -> None:
+        asked.append(parse_qs(urlsplit(route.request.url).query).get("after"))
+        lines = ["one", "tw"] if asked[-1] is None else ["o", "three"]
+        answer(route, {"lines": lines, "cursor": "a.2.2", "continues": asked[-1] is not None, "is_cut": False})
+
+    page.route(logs, told)
+    page.goto(f"/sessions/{run.session_id}/health")
+    log = page.locator("pre[aria-label='Runtime log']")
+    expect(log).to_have_text("one\ntw\n", use_inner_text=True)
+    page.get_by_role("button", name="Refresh").click()
+    expect(log).to_have_text("one\ntwo\nthree\n", use_inner_text=True)
+    assert asked[-1] == ["a.2.2"]
     page.unroute(logs)
 
 

@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -62,6 +63,7 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
         listed = run.api.get("/episodes", params={"sort": "newest", "limit": 100}).json()["items"]
         paths = [
             "", "/usage", "/checkpoints", "/tasks", "/resources?points=1000", "/logs?lines=50", "/logs?lines=9&q=READY",
+            f"/logs?after={quote(run.api.get('/logs?lines=5').json()['cursor'])}", "/events?newest=true&marks=true",
             "/events?newest=true&kind=state&kind=event&limit=1000", "/events?newest=true&kind=metric&limit=1",
             *(f"/metrics?x={axis}&points=1000" for axis in ("step", "time", "tokens", "episodes")), "/steps/1",
             "/metrics?names=reward_mean&points=1", "/steps/9",

@@ -7,6 +7,7 @@ from console.live.models import EventRecord
 from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import event_record, events_record
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.marks import is_mark
 from tinkerscript.wire.runtime import ReportEntry
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +43,27 @@ def test_the_newest_entries_come_oldest_first() -> None:
     assert [event.cursor for event in event_list(session_id="a", after=made[3], limit=2, newest=True, kinds=kinds)] == [
         made[4]
     ]
+
+
+def test_marks_alone_are_read_however_much_came_between_them() -> None:
+    states = [
+        {"from": origin, "to": to}
+        for origin in ("queued", "provisioning", "loading", "ready", "suspended", "stopping")
+        for to in ("queued", "ready")
+    ]
+    events = [{"name": name, "step": 1} for name in ("checkpoint_committed", "step_refused", "stuck")] + [{}]
+    for _ in range(3):
+        for data in states:
+            event_record(session_id="a", kind=EventKind.STATE, data=data)
+        for data in events:
+            event_record(session_id="a", kind=EventKind.EVENT, data=data)
+            event_record(session_id="a", kind=EventKind.LOG, data=data)
+    every = event_list(session_id="a", after=0, limit=1000)
+    expected = [event.cursor for event in every if is_mark(event.kind, event.data)]
+    assert len(expected) == 3 * (4 + 2)
+    assert [event.cursor for event in event_list(session_id="a", after=0, limit=1000, marks=True)] == expected
+    newest = event_list(session_id="a", after=0, limit=4, marks=True, newest=True)
+    assert [event.cursor for event in newest] == expected[-4:]
 
 
 def test_a_repeated_report_adds_nothing_and_loses_nothing() -> None:

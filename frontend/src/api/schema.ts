@@ -1017,8 +1017,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The last lines that the session's runtime wrote, or its last one after the end.
-         * @description The last lines that the session's runtime wrote, or its last one after the end.
+         * The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor.
+         * @description The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor.
          */
         get: operations["session_logs"];
         put?: never;
@@ -4521,8 +4521,28 @@ export interface components {
         /**
          * SessionLogs
          * @description What the session's runtime, or its last one, wrote last, oldest first; empty before the first.
+         *
+         *     With ``after`` what came after that place, in the runtimes that followed too: of the last ten the end is kept.
          */
         SessionLogs: {
+            /**
+             * Continues
+             * @description The first line is the rest of the last one before it, which was not finished then.
+             * @default false
+             */
+            continues: boolean;
+            /**
+             * Cursor
+             * @description What to pass as ``after`` to go on behind these lines, and those without q.
+             * @default
+             */
+            cursor: string;
+            /**
+             * Is Cut
+             * @description Lines between ``after`` and the first of these are not kept any more.
+             * @default false
+             */
+            is_cut: boolean;
             /** Lines */
             lines: string[];
         };
@@ -7738,6 +7758,8 @@ export interface operations {
                 kind?: components["schemas"]["EventKind"][];
                 /** @description The last entries instead of the first, oldest first all the same. */
                 newest?: boolean;
+                /** @description Only checkpoints that were committed, refused steps, and restarts. */
+                marks?: boolean;
                 /** @description How long to wait for an entry when there is none yet. */
                 wait_s?: number;
             };
@@ -7847,6 +7869,8 @@ export interface operations {
         parameters: {
             query?: {
                 lines?: number;
+                /** @description The cursor of an earlier page: the lines after it, first ones first. */
+                after?: string;
                 /** @description Only lines with this, in any case, among the last 5000 or 1 MiB. */
                 q?: string;
             };

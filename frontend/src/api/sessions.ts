@@ -3,7 +3,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { unwrap, api, longFetch, saveBlob } from "./client";
 import { ApiError } from "./errors";
 import { isExported } from "./offline";
-import type { EpisodeExport, Session, SessionCreate, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
+import type { EpisodeExport, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
 const REFRESH_MS = 5_000;
@@ -108,6 +108,20 @@ export function logsQuery(id: string, containing: string, lines = LOG_LINES) {
     queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })),
     placeholderData: keepPreviousData,
   });
+}
+
+/** What was written after the place where `before` ends, added to it; the last `most` lines of both. */
+export async function logsGoOn(id: string, containing: string, before: SessionLogs, most: number): Promise<SessionLogs> {
+  const params = { path: { session_id: id }, query: { lines: most, q: containing || undefined, after: before.cursor } };
+  return joinLogs(before, await unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })), most);
+}
+
+export function joinLogs(before: SessionLogs, more: SessionLogs, most: number): SessionLogs {
+  if (more.is_cut) return more;
+  const [first = "", ...rest] = more.lines;
+  const last = before.lines[before.lines.length - 1];
+  const lines = more.continues && last !== undefined ? [...before.lines.slice(0, -1), last + first, ...rest] : [...before.lines, ...more.lines];
+  return { ...before, cursor: more.cursor, lines: lines.slice(-most) };
 }
 
 export function createSession(body: SessionCreate): Promise<Session> {

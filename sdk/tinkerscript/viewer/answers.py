@@ -9,6 +9,7 @@ from tinkerscript.wire.account import AccountView, ProjectView, Role
 from tinkerscript.wire.reading.outline import outline
 from tinkerscript.wire.reading.token_pages import timelines_page
 from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.sessions import SessionLogs
 from tinkerscript.wire.version import VERSION
 
 from .facets import episode_facets
@@ -66,9 +67,11 @@ class Answers:
         raise NotFound("An exported run has nothing of the kind.", hint="Ask the server that it came from.")
 
     def _logs(self, asked: Asked) -> Json:
+        """After the place that a page ended with comes nothing: no runtime writes any more."""
         lines, containing = self._folder.run.logs.lines, one(asked, "q").lower()
-        found = [line for line in lines if containing in line.lower()]
-        return {"lines": found[-number(asked, "lines", 200, least=1, most=MAX_LOG_LINES) :]}
+        found = [] if one(asked, "after") else [line for line in lines if containing in line.lower()]
+        most = number(asked, "lines", 200, least=1, most=MAX_LOG_LINES)
+        return _plain(SessionLogs(lines=found[-most:], cursor=self._folder.run.logs.cursor))
 
     def _episode(self, episode_id: str) -> Json:
         if episode_id not in self._folder.by_id:

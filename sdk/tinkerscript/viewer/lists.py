@@ -7,6 +7,7 @@ from typing import Any
 
 from tinkerscript.errors import InvalidRequest, NotFound
 from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.reading.marks import is_mark
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
 from tinkerscript.wire.reading.points import axis_values, buckets, column
 
@@ -94,6 +95,8 @@ def event_page(folder: RunFolder, asked: Asked) -> Json:
     after, limit = number(asked, "after", 0), number(asked, "limit", 200, least=1, most=1000)
     kinds = set(asked.get("kind", []))
     found = [each for each in folder.events if each["cursor"] > after and (not kinds or each["kind"] in kinds)]
+    if one(asked, "marks") == "true":
+        found = [each for each in found if is_mark(each["kind"], each["data"])]
     page = found[-limit:] if one(asked, "newest") == "true" else found[:limit]
     return {"items": page, "next_cursor": max([after, *(each["cursor"] for each in page)])}
 

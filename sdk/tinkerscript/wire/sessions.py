@@ -231,9 +231,17 @@ class SessionChanges(Response):
 
 
 class SessionLogs(Response):
-    """What the session's runtime, or its last one, wrote last, oldest first; empty before the first."""
+    """What the session's runtime, or its last one, wrote last, oldest first; empty before the first.
+
+    With ``after`` what came after that place, in the runtimes that followed too: of the last ten the end is kept.
+    """
 
     lines: list[str]
+    cursor: str = Field("", description="What to pass as ``after`` to go on behind these lines, and those without q.")
+    continues: bool = Field(
+        False, description="The first line is the rest of the last one before it, which was not finished then."
+    )
+    is_cut: bool = Field(False, description="Lines between ``after`` and the first of these are not kept any more.")
 
 
 class BaseModelView(Response):

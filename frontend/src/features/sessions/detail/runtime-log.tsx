@@ -1,8 +1,9 @@
-// The last lines that the session's runtime wrote, oldest first, asked for again on a click; those with a text, if one is typed.
-import { useQuery } from "@tanstack/react-query";
+// The last lines that the session's runtime wrote, oldest first; a click adds what came since. Those with a text, if one is typed.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Fragment, useEffect, useRef, useState } from "react";
 import { useSearchParams } from "react-router";
-import { logsQuery } from "../../../api/sessions";
+import { logsGoOn, logsQuery } from "../../../api/sessions";
+import type { SessionLogs } from "../../../api/types";
 import { useTypedPart } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
 import { CutText } from "../../../ui/cut-text";
@@ -18,7 +19,18 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
   const [typed, setTyped] = useTypedPart("log");
   const [most, setMost] = useState(FEW);
   const asked = address.get("log") ?? "";
-  const { data, error, isFetching, refetch, dataUpdatedAt } = useQuery(logsQuery(sessionId, asked, most));
+  const query = logsQuery(sessionId, asked, most);
+  const { data, error, isFetching, refetch, dataUpdatedAt } = useQuery(query);
+  const kept = useQueryClient();
+  const further = useMutation({
+    mutationFn: async (before: SessionLogs) => ({ to: query.queryKey, logs: await logsGoOn(sessionId, asked, before, MANY) }),
+    onSuccess: ({ to, logs }) => kept.setQueryData(to, logs),
+  });
+  const isReading = isFetching || further.isPending;
+  const goOn = () => {
+    if (data?.cursor) further.mutate(data);
+    else void refetch();
+  };
   const block = useRef<HTMLPreElement>(null);
 
   // The newest line is the one that is looked for.
@@ -30,7 +42,7 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
   return (
     <>
       <div className="p-3 empty:hidden">
-        <ErrorNotice error={error} />
+        <ErrorNotice error={error ?? further.error} />
       </div>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b border-line px-4 py-1.5 text-xs text-muted">
         <input
@@ -45,7 +57,8 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
           }}
         />
         <span role="status">
-          {data ? `Last ${number(found)} ${asked ? "of them" : "lines"}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}` : isFetching ? "Reading…" : ""}
+          {data ? `Last ${number(found)} ${asked ? "of them" : "lines"}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}` : isReading ? "Reading…" : ""}
+          {data?.is_cut && " Lines between were not kept."}
         </span>
         <span className="-mr-2 ml-auto flex">
           {found === FEW && most === FEW && (
@@ -59,7 +72,7 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
               Show more
             </Button>
           )}
-          <Button look="quiet" className="h-6 px-2 text-xs" disabled={isFetching} onClick={() => void refetch()}>
+          <Button look="quiet" className="h-6 px-2 text-xs" disabled={isReading} onClick={goOn}>
             Refresh
           </Button>
         </span>

@@ -1,7 +1,7 @@
-// The marks of a run's charts: those of the record that its page follows, and of a long run what came before.
+// The marks of a run's charts: those of the record that its page follows, and of a long run all that were before.
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { eventsQuery, stepTimesQuery } from "../../../api/marks";
+import { marksQuery, stepTimesQuery } from "../../../api/marks";
 import type { Evaluation, Session, StepMetrics } from "../../../api/types";
 import { markOf, marksJoined } from "../../../live/marks";
 import { KEPT_ENTRIES, type SessionRecord } from "../../../live/record";
@@ -21,7 +21,7 @@ interface Charted {
 export function useRunMarkers({ session, record, evaluations, axis, steps, x }: Charted): Marker[] {
   const { id, created_at: createdAt } = session;
   const isLong = record.timeline.length >= KEPT_ENTRIES;
-  const { data: before } = useQuery({ ...eventsQuery(id), enabled: isLong });
+  const { data: before } = useQuery({ ...marksQuery(id), enabled: isLong });
   const marks = useMemo(() => marksJoined(record.marks, before?.items.flatMap((item) => markOf(item) ?? []) ?? []), [record.marks, before]);
   const restarts = marks.filter(({ kind }) => kind === "restart").length;
   const { data: times } = useQuery({ ...stepTimesQuery(id, restarts), enabled: restarts > 0 });
