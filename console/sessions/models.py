@@ -191,6 +191,7 @@ class EpisodeRecord(models.Model):
             models.Index(fields=["session", "fate", "seq"], name="episode_fate"),
             models.Index(fields=["session", "trained_step", "seq"], name="episode_step"),
             models.Index(fields=["session", "policy_version_last", "seq"], name="episode_version"),
+            models.Index(fields=["session", "task", "fate", "eval", "reward"], name="episode_facets"),  # all they read
         ]
 
 

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FATES = ["trained"] * 85 + ["eval"] * 8 + ["stale"] * 3 + ["abandoned"] * 3 + ["expired"]
 WORDS = ["the", "capital", "of", "France", "is", "Paris", "seven", "wizards", "brew", "a", "potion", "because", "two"]
 CALLS = 7  # of each list; their median
+COUNTED = ["task", "fate, common", "eval", "reward 0.99 to 1", "text, common"]  # filters of the facets
 SHAPES = [(1, 256, 128), (1, 1024, 512), (8, 1024, 256), (40, 2048, 500)]  # calls, first prompt, answer of each, tokens
 
 
@@ -99,7 +100,7 @@ def lists(session: Any) -> Iterator[tuple[str, float]]:
     for name, only in filters.items():
         for sort in (EpisodeSort.NEWEST, EpisodeSort.BEST):
             yield f"{name}, {sort}", milliseconds(lambda only=only, sort=sort: page(only, sort))
-    counted = {"all": EpisodeFilter()} | {name: filters[name] for name in ("task", "reward 0.99 to 1", "text, common")}
+    counted = {"all": EpisodeFilter()} | {name: filters[name] for name in COUNTED}
     for name, only in counted.items():
         yield f"facets, {name}", milliseconds(lambda only=only: episode_facets(**where, only=only).model_dump_json())
     yield "groups, newest", milliseconds(lambda: group_list_view(*group_list(**where)).model_dump_json())

@@ -3,6 +3,8 @@
 import sys
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from console.errors import NotFound
 from console.sessions.episodes.facets import episode_facets
@@ -87,6 +89,21 @@ def test_many_tasks_are_cut_and_counted(session) -> None:
     told = facets(session)
     assert [each.task for each in told.tasks] == [f"task {at:03}" for at in range(MAX_TASKS)]
     assert told.tasks_in_all == MAX_TASKS + 3
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL chooses by its statistics")
+def test_episodes_are_read_twice_from_an_index_alone(session) -> None:
+    """Whatever a list of many episodes is narrowed to, but by a text or a version."""
+    save(session, [0.0, 0.5, 1.0], task="fog")
+    only = {"task": "fog", "fates": [Fate.TRAINED], "eval": False, "reward_min": 0.25}
+    for chosen in ({}, *({name: value} for name, value in only.items())):
+        with CaptureQueriesContext(connection) as asked:
+            facets(session, **chosen)
+        reads = [query["sql"] for query in asked if 'FROM "console_episoderecord"' in query["sql"]]
+        assert len(reads) == 2
+        with connection.cursor() as cursor:
+            plans = [str(cursor.execute(f"EXPLAIN QUERY PLAN {read}").fetchall()) for read in reads]
+        assert all("COVERING INDEX" in plan for plan in plans), (chosen, plans)
 
 
 def test_another_project_is_told_of_nothing(session, bob) -> None:
