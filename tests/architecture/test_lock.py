@@ -79,9 +79,23 @@ HASHED = {
 }
 # What set-up installs for each of its files of requirements, and into environments of their own.
 SET_UP = tuple(
-    ["build", "engine", "server", "gateway", "dev", "launchers", "templates", "docs", "node", "vllm", "trainer", "uv"]
+    [
+        "build",
+        "engine",
+        "server",
+        "gateway",
+        "dev",
+        "launchers",
+        "templates",
+        "docs",
+        "node",
+        "vllm",
+        "trainer",
+        "trl",
+        "uv",
+    ]
 )
-OWN_ENVIRONMENTS = tuple(["clients", "swift", "tinker", "helm", "evaluators", "litellm"])
+OWN_ENVIRONMENTS = tuple(["clients", "swift", "tinker", "helm", "evaluators", "litellm", "cookbook"])
 
 
 def hashed(lock: str) -> dict[str, str]:
@@ -108,7 +122,7 @@ def test_what_an_image_installs_is_locked_by_hash_in_the_versions_that_were_test
 
 @pytest.mark.parametrize("name", SET_UP)
 def test_set_up_installs_by_hash_what_was_tested(name: str) -> None:
-    """Made anew by: make hashes. Of torch an index may have builds of its own: torch.txt names its version alone."""
+    """Made anew by: make hashes. Torch is in torch.lock alone: of it an index may have builds of its own."""
     found, tested = hashed(f"{name}.lock"), pins("build.txt") | pins(f"{name}.txt") | pins(LOCK)
     assert found.items() <= tested.items()
     assert {canonicalize_name(each.name) for each in requirements(f"{name}.txt")} <= found.keys()
@@ -117,24 +131,28 @@ def test_set_up_installs_by_hash_what_was_tested(name: str) -> None:
 
 @pytest.mark.parametrize("name", OWN_ENVIRONMENTS)
 def test_an_environment_of_its_own_is_installed_by_hash(name: str) -> None:
-    wanted = {canonicalize_name(each.name) for each in requirements(f"{name}.txt")}
+    wanted = {canonicalize_name(each.name) for each in requirements(f"{name}.txt")} - {"torch"}
     assert wanted <= hashed(f"{name}.lock").keys()
 
 
+def test_torch_is_installed_by_hash_where_its_index_has_no_build_for_cpus() -> None:
+    """Of a build for CPUs the wheel alone has none: what it needs comes by hash with the engine and the cookbook."""
+    found, tested = hashed("torch.lock"), pins("vllm-cuda.lock") | pins(LOCK) | pins("build.txt")
+    assert found["torch"] == pins(LOCK)["torch"] and hashed("runtime-torch.lock").keys() <= found.keys()
+    assert {name: found[name] for name in found.keys() & tested.keys()}.items() <= tested.items()
+    needed = {name for name in found if not name.startswith(("torch", "nvidia-", "cuda-", "triton"))}
+    assert {"filelock", "sympy"} <= needed <= hashed("engine.lock").keys() | hashed("build.lock").keys()
+    assert needed <= hashed("cookbook.lock").keys()
+
+
 def test_set_up_installs_nothing_without_its_hash_but_torch() -> None:
-    """And this package itself; and what only benchmarks and nightly rows use (trl.txt, cookbook.txt)."""
+    """Of torch the build for CPUs; and this package itself."""
     text = "".join((REQUIREMENTS / name).read_text() for name in ("install.sh", "packages.sh"))
     calls = [
         line for line in text.replace("\\\n", " ").splitlines() if re.search(r"install_with [\"$]|pip install ", line)
     ]
     free = [line.strip() for line in calls if "--require-hashes" not in line and not line.lstrip().startswith("#")]
-    allowed = (
-        "-e .",
-        "torch==$version",
-        '"$python" -c "$lock"',
-        "tinker_cookbook==",
-        '"$venv/bin/uv" pip install',
-    )
+    allowed = ("-e .", '--no-deps "torch==$version+cpu" ||', '"$venv/bin/uv" pip install')
     assert [line for line in free if not any(each in line for each in allowed)] == []
 
 

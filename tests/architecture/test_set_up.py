@@ -26,7 +26,7 @@ esac
 
 # In the place of uv, where a test puts it there.
 UV = """#!/bin/sh
-echo "uv $* index $UV_DEFAULT_INDEX" >>calls
+echo "uv $* index $UV_DEFAULT_INDEX constraint $UV_CONSTRAINT" >>calls
 exit ${UV_STATUS:-0}
 """
 SETTINGS = ROOT / "requirements" / "uv_settings.py"
@@ -85,12 +85,13 @@ def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
     assert set_up(checkout, "frontend").returncode != 0
 
 
-@pytest.mark.parametrize(("missing", "asked"), [("0", ["+cpu"]), ("1", ["+cpu", "torch==2"])])
+@pytest.mark.parametrize(("missing", "asked"), [("0", ["+cpu"]), ("1", ["+cpu", "torch.lock"])])
 def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, missing: str, asked: list[str]) -> None:
     made = set_up(checkout, "runtime", NO_CPU_BUILD=missing)
     assert made.returncode == 0, made.stderr
     calls = [line for line in (checkout / "calls").read_text().splitlines() if "torch" in line]
     assert [wanted in call for wanted, call in zip(asked, calls, strict=True)] == [True] * len(asked)
+    assert "--require-hashes" in calls[-1] or "--no-deps" in calls[-1]
     assert "4.9 GB of this disk" in made.stderr.splitlines()[0] or "4.9 GB" in made.stderr
 
 
@@ -99,13 +100,12 @@ def test_packages_come_with_uv_and_with_pip_where_uv_fails(checkout: Path, statu
     uv = checkout / ".venv" / "bin" / "uv"
     uv.write_text(UV)
     uv.chmod(0o755)
-    made = set_up(checkout, "swift", UV_STATUS=status, UV_DEFAULT_INDEX="https://index")
+    made = set_up(checkout, "swift", UV_STATUS=status, UV_DEFAULT_INDEX="https://index", UV_CONSTRAINT="/site")
     assert made.returncode == 0 and "could not be installed" not in made.stderr, made.stderr
     calls = [line for line in (checkout / "calls").read_text().splitlines() if "swift.lock" in line]
     assert [call.startswith(who) for call, who in zip(calls, by, strict=True)] == [True] * len(by), calls
-    assert "index https://index" in calls[0] and all(
-        "--require-hashes" in call and "-r requirements/swift.lock" in call for call in calls
-    )
+    assert calls[0].endswith(" index https://index constraint "), "uv takes no constraints beside hashes"
+    assert all("--require-hashes" in call and "-r requirements/swift.lock" in call for call in calls)
     said = (checkout / ".venv" / "setup.log").read_text()
     assert ("uv could not: pip goes on" in said) == (status == "1")
     assert not (checkout / ".venv" / "uv").exists(), "neither cache nor settings are left"
