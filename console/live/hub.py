@@ -30,6 +30,7 @@ from tinkerscript.wire.reading.marks import is_mark
 
 POLL_INTERVAL_S = 0.5  # for wake-ups that were lost
 LAYER_RETRY_S = 5.0
+CANCELLED_AGAIN_S = 1.0
 RECENT_EVENTS_MAX = 1000  # entries that a feed keeps in memory for its followers
 PAGE = 500  # rows per read
 PAGE_CACHE_MAX = 64  # pages kept as JSON: a thousand followers are at a handful of cursors
@@ -90,8 +91,10 @@ class Feed:
                     logger.exception("Other processes cannot wake this one", extra={"session_id": self.session_id})
                 await self._read_on(woken)
         finally:
-            listener.cancel()
-            await asyncio.wait([listener])
+            # What the layer raises while it is cancelled takes the place of that: then the listener begins anew.
+            while not listener.done():
+                listener.cancel()
+                await asyncio.wait([listener], timeout=CANCELLED_AGAIN_S)
 
     async def _read_on(self, woken: asyncio.Event) -> None:
         while True:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import sync_to_async
+from channels.layers import InMemoryChannelLayer
+from channels_redis.core import RedisChannelLayer
 
+from console.config.counting import channel_layers
 from console.live import hub, local_wakes
 from console.live.hub import event_page, follow
 from console.live.local_wakes import LAYER_IS_SHARED
@@ -169,6 +172,30 @@ async def test_without_a_layer_the_record_is_still_followed(monkeypatch) -> None
     async with follow(session_id=S, after=0) as follower:
         await record(1)
         assert await collect(follower, 1) == [1]
+
+
+async def test_a_layer_that_fails_while_it_is_cancelled_does_not_keep_the_reader(monkeypatch) -> None:
+    class Failing(InMemoryChannelLayer):
+        async def receive(self, channel: str) -> None:
+            listening.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ConnectionError("the answer was cut off")
+
+    listening, layer = asyncio.Event(), Failing()
+    monkeypatch.setattr(hub, "channel_layer", lambda: layer)
+    monkeypatch.setattr(hub, "CANCELLED_AGAIN_S", 0.02)
+    async with asyncio.timeout(25), follow(session_id=S, after=0):
+        await listening.wait()
+    assert hub.feeds == {}
+
+
+def test_a_quiet_channel_is_no_error_of_redis() -> None:
+    """The client gives an answer longer than the server takes to say that there is none."""
+    config = channel_layers("redis://127.0.0.1:1/0")["default"]["CONFIG"]
+    layer = RedisChannelLayer(**config)
+    assert layer.create_pool(0).connection_kwargs["socket_timeout"] >= 2 * layer.brpop_timeout
 
 
 async def test_a_page_waits_for_the_next_entry_of_its_kind() -> None:
