@@ -163,7 +163,8 @@ def delivery_view(delivery: Delivery) -> DeliveryView:
 
 def session_list_view(sessions: Sequence[Session], next_cursor: str | None) -> SessionList:
     """One page of sessions. The queue, which may be long, is looked at once for all of them."""
-    positions = queue_positions() if any(session.state == SessionState.QUEUED for session in sessions) else {}
+    queued = [session.id for session in sessions if session.state == SessionState.QUEUED]
+    positions = queue_positions(queued) if queued else {}
     return SessionList(
         items=[_session_view(session, positions.get(session.id)) for session in sessions], next_cursor=next_cursor
     )

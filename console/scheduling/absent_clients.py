@@ -41,7 +41,7 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
 def _places_wanted(now: datetime) -> int:
     """How many sessions wait for what others have, less those that are on their way out already."""
     here = Session.objects.filter(place=HERE)  # what a client of the Tinker wire has is no cluster's
-    waiting = here.filter(id__in=[turn.session_id for turn in queue_order().turns if not turn.is_held])
+    waiting = here.filter(id__in=[turn.session_id for turn in queue_order() if not turn.is_held])
     could_start = sum(now >= liveness.restart_not_before(session) for session in waiting)
     leaving = here.filter(state=SessionState.READY, desired=Desired.SUSPEND).count()
     leaving += here.filter(state=SessionState.STOPPING).count()

@@ -172,7 +172,8 @@ def changes_list(
 def places_moved(changes: Iterable[SessionChange], *, all_of_them: bool = False) -> list[SessionChange]:
     """Those among the changes whose place in the queue is another now, with it; or ``all_of_them``."""
     changes = list(changes)
-    places = queue_positions() if any(change.state is SessionState.QUEUED for change in changes) else {}
+    queued = [change.id for change in changes if change.state is SessionState.QUEUED]
+    places = queue_positions(queued) if queued else {}
     news = [
         change.model_copy(update={"queue_position": places.get(change.id)})
         if change.state is SessionState.QUEUED

@@ -1,24 +1,10 @@
 """Whose turn it is."""
 
-import threading
-from dataclasses import replace
-from types import SimpleNamespace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.scheduling.processes import wait_until
-from console.sessions.limits import queue
-from console.sessions.limits.queue import (
-    Order,
-    Turn,
-    Waiting,
-    queue_next,
-    queue_position,
-    queue_position_new,
-    queue_positions,
-    turns,
-)
+from console.sessions.limits.queue import queue_next, queue_position, queue_position_new, queue_positions
+from console.sessions.limits.turns import Turn, Waiting, turns
 from console.sessions.services import session_wake
 from console.users.models import Project
 from console.users.selectors import project_get
@@ -31,11 +17,11 @@ from tinkerscript.wire.sessions import SessionState
 def waiting(
     session_id: str, project_id: str = "a", *, priority: int = 0, restarts: int = 0, arrival: int = 0
 ) -> Waiting:
-    return Waiting(arrival, session_id, project_id, priority, restarts)
+    return Waiting((arrival, session_id), session_id, project_id, priority, restarts)
 
 
 def order(*entries: Waiting, running: dict[str, int] | None = None, limits: dict[str, int] | None = None) -> list[str]:
-    return [turn.session_id for turn in turns(entries, running=running or {}, limits=limits or {}).turns]
+    return [turn.session_id for turn in turns(entries, running=running or {}, limits=limits or {})]
 
 
 def test_first_come_is_first_served_inside_a_project() -> None:
@@ -61,14 +47,14 @@ def test_a_session_whose_runtime_died_goes_before_all_others() -> None:
 
 def test_what_exceeds_a_quota_is_held_and_comes_last() -> None:
     entries = [waiting("a-0"), waiting("a-1", restarts=1), waiting("a-2"), waiting("b-0", "b", arrival=9)]
-    found = turns(entries, running={"a": 1}, limits={"a": 2}).turns
+    found = turns(entries, running={"a": 1}, limits={"a": 2})
     assert found == [Turn("a-1", False), Turn("b-0", False), Turn("a-0", True), Turn("a-2", True)]
 
 
 entries = st.lists(
     st.builds(
         Waiting,
-        st.integers(0, 99),
+        st.tuples(st.integers(0, 99), st.uuids().map(str)),
         st.uuids().map(str),
         st.sampled_from("abc"),
         st.integers(-2, 2),
@@ -88,7 +74,7 @@ entries = st.lists(
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
 )
 def test_everyone_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
-    found = turns(given_entries, running=running, limits=limits).turns
+    found = turns(given_entries, running=running, limits=limits)
     assert sorted(turn.session_id for turn in found) == sorted(entry.session_id for entry in given_entries)
     project_of = {entry.session_id: entry.project_id for entry in given_entries}
     for project, limit in limits.items():
@@ -104,7 +90,7 @@ def test_no_project_is_two_runtimes_ahead_of_one_that_waits(given_entries) -> No
     project_of = {entry.session_id: entry.project_id for entry in fresh}
     left = {project: sum(entry.project_id == project for entry in fresh) for project in "abc"}
     started = dict.fromkeys("abc", 0)
-    for turn in turns(fresh, running={}, limits={}).turns:
+    for turn in turns(fresh, running={}, limits={}):
         project = project_of[turn.session_id]
         started[project] += 1
         left[project] -= 1
@@ -118,7 +104,7 @@ def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     ids = [late.id, urgent.id, *(session.id for session in flood)]
     assert queue_next(slots={HERE: 9}) == ids
     assert queue_next(slots={HERE: 2}) == ids[:2] and queue_next(slots={HERE: 0}) == []
-    assert queue_positions() == {session_id: place for place, session_id in enumerate(ids, start=1)}
+    assert queue_positions([*ids, "ses_none"]) == {session_id: place for place, session_id in enumerate(ids, start=1)}
     assert queue_position(session=urgent) == 2
     running = factories.session_make(project_get(user=bob), state=SessionState.READY)
     assert queue_position(session=running) is None and queue_position(session=urgent) == 1
@@ -145,7 +131,7 @@ def test_many_projects_of_one_person_are_no_more_turns() -> None:
     newcomer = waiting("newcomer", "b", arrival=99)._replace(person=2)
     assert order(*flood, newcomer)[:2] == ["flood-0", "newcomer"]
     running = turns([flood[0], newcomer], running={"other": 1}, people={1: 1}, limits={})
-    assert [turn.session_id for turn in running.turns] == ["newcomer", "flood-0"], "a runtime of any project counts"
+    assert [turn.session_id for turn in running] == ["newcomer", "flood-0"], "a runtime of any project counts"
 
 
 def test_members_of_one_project_share_with_those_of_others() -> None:
@@ -163,43 +149,3 @@ def test_a_new_session_is_told_the_position_that_it_will_have(project, alice, bo
     assert queue_position_new(project_id=project.id, person=alice.pk) == 5
     Project.objects.filter(id=theirs.id).update(device_quota=1)
     assert queue_position_new(project_id=theirs.id, person=bob.pk) == 5, "held by its quota, it comes last"
-
-
-def test_a_long_queue_is_put_in_order_once_for_many_who_ask(project, alice, bob, monkeypatch) -> None:
-    monkeypatch.setattr(queue, "SHORT", 5)
-    counted: list[int] = []
-    whole = queue.queue_order
-    monkeypatch.setattr(queue, "queue_order", lambda: counted.append(1) or whole())
-    sessions = [factories.session_make(project, person=alice) for _ in range(8)]
-    monkeypatch.setattr(queue, "shown", queue.ShownOrder())
-    counted.clear()
-    assert [queue_position(session=session) for session in sessions] == list(range(1, 9))
-    assert len(counted) == 1
-    late = factories.session_make(project_get(user=bob), person=bob)
-    assert queue_position(session=late) == 2 and len(counted) == 1, "one that came later is told its position too"
-
-
-def test_nobody_waits_while_a_long_queue_is_put_in_order_anew(project, monkeypatch) -> None:
-    monkeypatch.setattr(queue, "SHORT", 5)
-    sessions = [factories.session_make(project) for _ in range(8)]
-    shown, now = queue.ShownOrder(), [1000.0]
-    monkeypatch.setattr(queue, "shown", shown)
-    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    assert queue_position(session=sessions[7]) == 8
-    before, reached, released = shown.get(), threading.Event(), threading.Event()
-    later = replace(before, positions={sessions[7].id: 3})
-
-    def slow() -> Order:
-        reached.set()
-        assert released.wait(25)
-        return later
-
-    monkeypatch.setattr(queue, "queue_order", slow)
-    now[0] += queue.KEPT_S + 1
-    assert [queue_position(session=sessions[7]) for _ in range(3)] == [8] * 3
-    assert reached.wait(25), "it is made beside them"
-    released.set()
-    assert wait_until(lambda: shown.get() is later, timeout_s=25) and queue_position(session=sessions[7]) == 3
-    now[0] += queue.KEPT_S + queue.STALE_S + 1
-    monkeypatch.setattr(queue, "queue_order", lambda: before)
-    assert queue_position(session=sessions[7]) == 8, "what is too old is not shown"

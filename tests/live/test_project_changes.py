@@ -69,7 +69,7 @@ async def test_step_reward_phase_and_state_are_told_and_an_idle_heartbeat_is_not
 async def test_a_place_in_the_queue_moves_without_its_row(project: Project, api_key, monkeypatch) -> None:
     session = await sync_to_async(factories.session_make)(project)
     places = {session.id: 2}
-    monkeypatch.setattr(project_changes, "queue_positions", lambda: places)
+    monkeypatch.setattr(project_changes, "queue_positions", lambda ids: {each: places[each] for each in ids})
     client = socket(project.id, api_key)
     await client.connect(timeout=25)
     await told(client, session, queue_position=2)

@@ -1,0 +1,113 @@
+"""Whose turn it is, as a rule over rows: the order in which the queued sessions of all projects start.
+
+1. A session whose runtime died comes first: it had its turn and lost it through no fault of its own.
+2. People share the slots equally: one's first runtime goes before any other's second, and so on, however many projects
+   they have. At the same number projects share them in the same way.
+3. Inside a project its own priorities decide, then the order of arrival. A priority takes nothing from other projects.
+   A session that was suspended, or whose server was stopped, arrived when it was made: it gave its slot up meanwhile.
+4. A project's quota holds back what would exceed it; those come last and do not start.
+
+A session of an older server names no person: its project stands for one.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+Arrival = tuple[int, str]  # microseconds since 1970, and its id where two came at once
+Owner = str | int  # a person, or a project that stands for one
+Place = tuple[bool, bool, int, int, Arrival]  # what is compared: held, fresh, the person's rank, the project's, arrival
+LAST: Arrival = (1 << 62, "")
+
+
+class Waiting(NamedTuple):
+    """What the order depends on."""
+
+    arrival: Arrival
+    session_id: str
+    project_id: str
+    priority: int
+    restarts: int
+    devices: int | None = 1
+    person: int | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """Whose turn it uses up."""
+        return self.project_id if self.person is None else self.person
+
+
+class Ranked(NamedTuple):
+    """One of a project's: what is compared among those of one person, and its id."""
+
+    is_held: bool
+    is_fresh: bool
+    rank: int
+    arrival: Arrival
+    session_id: str
+
+
+class Turn(NamedTuple):
+    """One queued session; ``is_held`` while its project's quota keeps it from starting."""
+
+    session_id: str
+    is_held: bool
+
+
+def project_ranks(
+    entries: Iterable[Waiting], *, running: int, used: int, limit: int | None
+) -> tuple[list[Ranked], int]:
+    """A project's own queue in its order, and its devices with those of what is not held.
+
+    ``running`` counts its runtimes, ``used`` their devices, of which it may have ``limit`` (None: any).
+    """
+    ranked = []
+    ordered = sorted(entries, key=lambda entry: (entry.restarts == 0, -entry.priority, entry.arrival))
+    for rank, entry in enumerate(ordered, start=running):
+        wanted = max(1, entry.devices or 1)
+        is_held = limit is not None and used + wanted > limit
+        used += 0 if is_held else wanted
+        ranked.append(Ranked(is_held, entry.restarts == 0, rank, entry.arrival, entry.session_id))
+    return ranked, used
+
+
+def person_places(owned: Iterable[Ranked], *, running: int) -> list[tuple[Place, str]]:
+    """The places of what one person has in the queue, in all projects, and has ``running`` runtimes beside it."""
+    return [
+        ((each.is_held, each.is_fresh, rank, each.rank, each.arrival), each.session_id)
+        for rank, each in enumerate(sorted(owned), start=running)
+    ]
+
+
+def turns(
+    waiting: Iterable[Waiting],
+    *,
+    running: Mapping[str, int],
+    limits: Mapping[str, int],
+    used: Mapping[str, int] | None = None,
+    people: Mapping[Owner, int] | None = None,
+) -> list[Turn]:
+    """The whole order. ``running`` counts the runtimes of a project, ``people`` those of a person (absent: its
+    project's).
+
+    ``used`` counts a project's devices (absent: one for each runtime); ``limits`` is how many it may use (absent: any).
+    """
+    of_project: defaultdict[str, list[Waiting]] = defaultdict(list)
+    owners: dict[str, Owner] = {}
+    for entry in waiting:
+        of_project[entry.project_id].append(entry)
+        owners[entry.session_id] = entry.owner
+    of_person: defaultdict[Owner, list[Ranked]] = defaultdict(list)
+    in_use = running if used is None else used
+    for project_id, entries in of_project.items():
+        ranked, _ = project_ranks(
+            entries, running=running.get(project_id, 0), used=in_use.get(project_id, 0), limit=limits.get(project_id)
+        )
+        for each in ranked:
+            of_person[owners[each.session_id]].append(each)
+    counts: Mapping[Owner, int] = Counter(running) if people is None else people
+    placed: list[tuple[Place, str]] = []
+    for owner, owned in of_person.items():
+        placed += person_places(owned, running=counts.get(owner, 0))
+    placed.sort()
+    return [Turn(session_id, place[0]) for place, session_id in placed]
