@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
-from gpu_runtime.engine.grammar_trial import GrammarTrial
+from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
+from gpu_runtime.engine.grammars.trial import GrammarTrial
 from gpu_runtime.engine.raw_logprobs import is_raw, raw_asked
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, keeps_times
@@ -109,6 +110,7 @@ class VllmEngine:
             raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
+        await llm.collective_rpc("grammars_bound")
         if device == "cpu":
             await llm.collective_rpc("seeds_set_right")
             await llm.collective_rpc("raw_logprobs_set")
@@ -149,6 +151,8 @@ class VllmEngine:
         stream = self.llm.generate(prompt, parameters, request_id, lora_request=lora)
         try:
             async for output in stream:
+                if parameters.structured_outputs is not None and output.outputs[0].finish_reason == ENDED:
+                    raise RequestRefused(TOO_SLOW)
                 delta = delta_of(output, version, options, with_raw=with_raw)
                 starts = self._versions.starts(self.llm, request_id, output.outputs[0]) if self._keeps_calls else ()
                 if recorder is not None:

@@ -1,6 +1,7 @@
 """What vLLM's worker gets besides its own methods, in every engine of ours: weights; on a CPU seeds, scores, layers."""
 
 from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
+from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
@@ -15,6 +16,10 @@ class EngineWorker(WeightReceiver):
     def raw_logprobs_set(self) -> None:
         """Score sampled tokens at temperature 1 too, where it is asked for; called once, before the first request."""
         raw_install(self.model_runner)
+
+    def grammars_bound(self, cpu_s: float = FOLLOW_CPU_S) -> None:
+        """End calls whose grammar takes longer to be followed; called once, before the first request."""
+        budget_install(cpu_s)
 
     def layers_flatten(self) -> int:
         """Let the model's layers compute with less Python, where they are known; their number. Called once on a CPU."""

@@ -28,7 +28,7 @@ BROAD_EXCEPTS = {
     "console/scheduling/children/health.py": 1,
     "console/scheduling/periodic_tasks.py": 1,
     "console/scheduling/reconcile.py": 1,
-    "gpu_runtime/engine/grammar_trial.py": 1,  # the top of a loop: what is wrong with a grammar vLLM says to the call
+    "gpu_runtime/engine/grammars/trial.py": 1,  # the top of a loop: what is wrong with a grammar vLLM says to the call
     "gpu_runtime/gateway/tinker/ledger.py": 2,  # the top of an operation, and of what goes on beside later ones
     "gpu_runtime/gateway/tinker/sampling.py": 1,
     "gpu_runtime/generation/calls.py": 1,

@@ -120,6 +120,17 @@ async def test_a_grammar_without_an_end_is_refused_while_other_calls_are_sampled
     assert "".join([delta.text async for delta in engine.generate("bound", PROMPT, bound)]) == '"yes"'
 
 
+async def test_a_grammar_that_grows_slow_later_ends_its_own_call_alone(engine: VllmEngine) -> None:
+    bound = SamplingOptions(max_tokens=64, json_schema='{"type": "string", "minLength": 200}')
+    await engine.llm.collective_rpc("grammars_bound", args=(-1.0,))  # the budget of a call: used up at once
+    free = asyncio.create_task(sample(engine, "free"))
+    with pytest.raises(RequestRefused, match="to be followed, and more with each token: write rules that read a text"):
+        await anext(engine.generate("slow", PROMPT, bound))
+    await free
+    await engine.llm.collective_rpc("grammars_bound")
+    assert "".join([delta.text async for delta in engine.generate("quick", PROMPT, bound)]).startswith('"')
+
+
 def other_weights(folder: Path, target: Path) -> Path:
     """The model's weights, turned round: another model of the same shape."""
     weights = load_file(folder / "model.safetensors")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.engine.grammar_trial import GrammarTrial
+from gpu_runtime.engine.grammars.trial import GrammarTrial
 from gpu_runtime.engine.vllm_engine import engine_parameters
 from gpu_runtime.errors import EngineBusy, RequestRefused
 from gpu_runtime.generation.engine_options import StructuredOutputs
@@ -97,7 +97,7 @@ async def test_the_loop_runs_on_and_a_call_that_waited_too_long_is_told_to_come_
     while not first.done():
         ticks += 1
         if ticks == 5:
-            monkeypatch.setattr("gpu_runtime.engine.grammar_trial.WAIT_S", 0.2)
+            monkeypatch.setattr("gpu_runtime.engine.grammars.trial.WAIT_S", 0.2)
             with pytest.raises(EngineBusy, match="other new grammars"):
                 await trial.check(key(grammar='root ::= "behind it"'))
         await asyncio.sleep(0.1)

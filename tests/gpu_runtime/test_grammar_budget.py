@@ -1,0 +1,96 @@
+"""A grammar that grows slow after the tokens that were tried uses up its call's budget, and no more than that."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpu_runtime.engine.grammars.budget import TOKEN_CPU_S, bounded, budget_install
+from gpu_runtime.engine.grammars.trial import TOKENS_TRIED
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+MODEL = Path(__file__).parents[2] / ".data" / "models" / "SmolLM2-135M-Instruct"
+CPU_S = 0.5
+# Quick for as many characters as are tried; what follows reads a text in more ways with each token.
+LATE = f"root ::= [0-9]{{{2 * TOKENS_TRIED}}} s\ns ::= s s | [a-z]\n"
+QUICK = "root ::= [0-9]+ [a-z]+\n"
+Followed = Callable[[str, int], tuple[int, bool, Any]]
+
+
+@pytest.fixture(scope="module")
+def backend() -> Any:
+    from vllm.config import ModelConfig
+    from vllm.tokenizers import cached_tokenizer_from_config
+    from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
+
+    if not (MODEL / "tokenizer.json").is_file():
+        pytest.skip("the base model is not there: requirements/install.sh model")
+    model_config = ModelConfig(model=str(MODEL))
+    config: Any = SimpleNamespace(
+        model_config=model_config, speculative_config=None,
+        structured_outputs_config=SimpleNamespace(disable_any_whitespace=False),
+    )  # fmt: skip
+    tokenizer = cached_tokenizer_from_config(model_config=model_config)
+    return XgrammarBackend(config, tokenizer=tokenizer, vocab_size=model_config.get_vocab_size())
+
+
+@pytest.fixture
+def followed(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Followed:
+    """How many tokens of a text the engine's core would take, whether that was all, and the grammar."""
+    from vllm.v1.structured_output import backend_xgrammar
+    from vllm.v1.structured_output.backend_types import StructuredOutputOptions
+
+    monkeypatch.setattr(backend_xgrammar, "XgrammarGrammar", backend_xgrammar.XgrammarGrammar)  # put back at the end
+    budget_install(CPU_S)
+
+    def follow(text: str, tokens: int) -> tuple[int, bool, Any]:
+        grammar = backend.compile_grammar(StructuredOutputOptions.GRAMMAR, text, stop_token_ids=None)
+        bitmask, ids = backend.allocate_token_bitmask(1), backend.tokenizer.convert_tokens_to_ids
+        for taken in range(tokens):
+            grammar.fill_bitmask(bitmask, 0)
+            if not grammar.accept_tokens("call", [ids("7" if taken < 2 * TOKENS_TRIED else "a")]):
+                return taken, False, grammar
+        return tokens, True, grammar
+
+    return follow
+
+
+def test_it_ends_within_its_budget_and_a_quick_one_goes_on(followed: Followed) -> None:
+    began = time.thread_time()
+    taken, is_whole, grammar = followed(LATE, 2000)
+    assert taken > 2 * TOKENS_TRIED and not is_whole, "it was quick where it is tried"
+    assert CPU_S < grammar.spent_s <= time.thread_time() - began
+    taken, is_whole, grammar = followed(QUICK, 2000)
+    assert is_whole and grammar.spent_s < CPU_S + 2000 * TOKEN_CPU_S
+
+
+def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_whole(backend: Any) -> None:
+    class Counted:
+        is_ended, filled = False, 0
+
+        def fill_bitmask(self, bitmask: Any, idx: int) -> None:
+            self.filled += 1
+
+        def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+            began = time.thread_time()
+            while time.thread_time() - began < 2 * TOKEN_CPU_S:
+                pass
+            return True
+
+        def is_terminated(self) -> bool:
+            return self.is_ended
+
+    bitmask = backend.allocate_token_bitmask(2)
+    bitmask.fill_(0)
+    over = bounded(Counted, -1.0)()
+    over.fill_bitmask(bitmask, 1)
+    assert over.filled == 0 and bitmask[1].tolist() == [-1] * bitmask.shape[1] and not bitmask[0].any()
+    assert not over.accept_tokens("call", [1])
+    for is_ended in (True, False):
+        last = bounded(Counted, 0.0)()
+        last.is_ended = is_ended
+        assert last.accept_tokens("call", [1]) == is_ended, "an answer that has come to its end is whole"
