@@ -17,7 +17,7 @@ COPIED = {
     "console_session": {"id": "made.id", "created_at": "s.created_at - made.age",
                         "updated_at": "s.updated_at - made.age"},
     "console_eventrecord": {"session_id": "made.id", "at": "s.at - made.age"},
-    "console_runtimelog": {"session_id": "made.id"},
+    "console_logchunk": {"session_id": "made.id"},
     "console_episoderecord": {"session_id": "made.id"},
     "console_runtimespan": {"session_id": "made.id", "lease_sha256": "md5(made.id) || md5(random()::text)",
                             "began_at": "s.began_at - made.age", "ended_at": "s.ended_at - made.age"},
