@@ -20,6 +20,11 @@ export function unreachable(): ApiError {
   return new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
 }
 
+/** Whether the same request may be answered otherwise in a moment: no response came, too many, not now, a failure. */
+export function mayPass(error: Error): boolean {
+  return error instanceof ApiError && ([0, 408, 409, 429].includes(error.status) || error.status >= 500);
+}
+
 /** A response that is not the API's own: a proxy's page, say. */
 export function unexpected(status: number): ApiError {
   const what = status < 300 ? "The server returned what cannot be read." : `The server returned ${String(status)}.`;

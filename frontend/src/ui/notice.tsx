@@ -1,6 +1,8 @@
 // A message that wants to be read: what happened, and what to do about it.
+import { useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { ApiError } from "../api/errors";
+import { ApiError, mayPass } from "../api/errors";
+import { Button } from "./button";
 
 interface NoticeProps {
   tone?: "bad" | "warn" | "info";
@@ -23,14 +25,30 @@ export function Notice({ tone = "info", title, children }: NoticeProps) {
   );
 }
 
-/** An error of the API with its hint; the id of the request leads an operator to its lines in the server's log. */
+/**
+ * An error of the API with its hint; the id of the request leads an operator to its lines in the server's log. What could
+ * not be read, and may be there in a moment, can be asked for again, with all else on the page that could not be read.
+ */
 export function ErrorNotice({ error }: { error: Error | null }) {
+  const client = useQueryClient();
   if (!error?.message) return null;
+  const wasRead = client.getQueryCache().getAll().some((query) => query.state.error === error);
   const { hint, requestId, status } = error instanceof ApiError ? error : { hint: "", requestId: "", status: 0 };
   return (
     <Notice tone="bad" title={error.message}>
       {hint}
       {status >= 500 && requestId && <p className="mt-1 font-mono text-xs text-muted">request {requestId}</p>}
+      {wasRead && mayPass(error) && (
+        <p className="mt-2">
+          <Button
+            onClick={() => {
+              void client.refetchQueries({ predicate: (query) => query.state.status === "error" });
+            }}
+          >
+            Try again
+          </Button>
+        </p>
+      )}
     </Notice>
   );
 }

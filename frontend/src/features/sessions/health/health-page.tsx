@@ -57,10 +57,10 @@ function Health({ session }: { session: Session }) {
     <div className="space-y-4">
       <ErrorNotice error={error} />
       <Panel title="Phases" actions={<span className="text-xs text-muted">{data ? note : ""}</span>}>
-        {data ? <PhaseGantt {...lanes} /> : <Loading />}
+        {data ? <PhaseGantt {...lanes} /> : !error && <Loading />}
       </Panel>
       <ResourcesPanel id={session.id} isLive={isLive} />
-      <TroublesPanel troubles={troubles} />
+      {data && <TroublesPanel troubles={troubles} />}
       <Panel title="Runtime log">
         <RuntimeLog sessionId={session.id} />
       </Panel>

@@ -127,7 +127,7 @@ function Changes({ changes, from, to, chosen }: { changes: ChangesRead; from: nu
     <Panel title="Mean reward, what lost most first">
       <ErrorNotice error={error} />
       {isPending && <div className="p-4"><Loading /></div>}
-      {!isPending && rows.length === 0 && <p className="p-4 text-muted">Neither version has an episode with a task and a reward. Others may: choose them above.</p>}
+      {!isPending && !error && rows.length === 0 && <p className="p-4 text-muted">Neither version has an episode with a task and a reward. Others may: choose them above.</p>}
       {rows.length > 0 && (
         <SortedTable label="Rewards of tasks" head={head} rows={rows}>
           {(row) => (
