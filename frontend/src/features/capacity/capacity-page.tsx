@@ -12,6 +12,7 @@ import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
 import { deviceText, devicesText, nextText } from "./capacity-text";
+import { PlacesPanel } from "./places-panel";
 
 export function CapacityPage() {
   const { data, error, isPending } = useQuery(capacityQuery);
@@ -32,6 +33,7 @@ export function CapacityPage() {
             <Running running={data.running} />
             <Waiting waiting={data.waiting} />
           </div>
+          <PlacesPanel />
           {data.server && <Server server={data.server} most={data.max_runtimes} />}
         </div>
       )}
