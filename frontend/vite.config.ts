@@ -18,7 +18,7 @@ export default defineConfig({
           // What several pages share is one file: each of its own is a request, and a browser has six at once.
           groups: [
             { name: "first", tags: ["$initial"], priority: 2 },
-            { name: "shared", minShareCount: 3, priority: 1 },
+            { name: "shared", minShareCount: 2, priority: 1 },
           ],
         },
       },

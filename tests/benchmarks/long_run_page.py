@@ -6,7 +6,11 @@ Conditions: a whole server on this machine, the record written to its tables at 
 screen at 1440 x 900, its person signed in, the page opened once before (its code is kept, its data is not).
 
 painted     until the page's largest part stood there (LCP), and until its charts had the steps
-requests    of one opening of the page, its channel among them
+requests    of one opening of the page, its channel among them: those that reach the server, and those for code that the
+            browser has kept, which reach nobody
+blocked     what long tasks took above 50 ms each until the charts stood for two seconds, as Lighthouse's blocking time
+shift       of the layout while the page came (CLS)
+nodes       elements of the page
 heap        of the page's script after a collection, in MB
 hover       processor time of the page's process for one movement of the mouse over the first chart, of 60; a movement
             moves the cursor of every chart that is drawn
@@ -14,13 +18,13 @@ hover       processor time of the page's process for one movement of the mouse o
 
 import argparse
 import json
-import subprocess
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import CDPSession, Page, sync_playwright
+from playwright.sync_api import CDPSession, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests"), str(ROOT / "tests/benchmarks")]
@@ -29,37 +33,21 @@ from e2e.loop_server import BASE_MODEL, LoopServer, until  # noqa: E402
 from lighthouse import signed_up  # noqa: E402
 
 from support.chromium import CHROMIUM, SWITCHES  # noqa: E402
+from support.long_record import long_record  # noqa: E402
 
 MOVES = 60
-# In a process of its own, with the settings of the server.
-WRITE = """
-import math, random, sys
-import django
-django.setup()
-from console.live.models import EventRecord
-from console.sessions.models import Session
-from tinkerscript.wire.events import StepMetrics
-session_id, steps, others = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-names = [name for name in StepMetrics.model_fields if name != "step"]
-noise = random.Random(1)
-def step_entry(step):
-    data = {name: noise.random() for name in names}
-    data |= {"step": step, "reward_mean": math.tanh(step / steps), "groups": 8}
-    return EventRecord(session_id=session_id, key=f"step {step}", kind="metric", data=data)
-def other_entry(step, at):
-    if at % 9 == 0:
-        made = {"name": "checkpoint_committed", "kind": "state", "step": step, "size_bytes": 1}
-        return EventRecord(session_id=session_id, kind="event", data=made)
-    moved = {"from": "ready", "to": "ready", "phase": f"training step {step}", "reason": "", "deadline_s": 600}
-    return EventRecord(session_id=session_id, kind="state", data=moved)
-rows = []
-for step in range(1, steps + 1):
-    rows += [step_entry(step), *(other_entry(step, at + step) for at in range(others // steps))]
-EventRecord.objects.bulk_create(rows, batch_size=2000)
-Session.objects.filter(id=session_id).update(policy_version=steps)
-"""
 LARGEST = """new Promise((done) => new PerformanceObserver((list) =>
     done(list.getEntries().at(-1).startTime)).observe({ type: "largest-contentful-paint", buffered: true }))"""
+WATCH = """
+window.shift = 0;
+window.blocked = 0;
+new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shift += one.value;
+}).observe({ type: "layout-shift", buffered: true });
+new PerformanceObserver((list) => {
+    for (const task of list.getEntries()) window.blocked += task.duration - 50;
+}).observe({ type: "longtask", buffered: true });
+"""
 
 
 def long_run(server: LoopServer, client: httpx.Client, steps: int, others: int) -> str:
@@ -69,8 +57,7 @@ def long_run(server: LoopServer, client: httpx.Client, steps: int, others: int) 
     client.post(f"/v1/sessions/{session_id}/stop", json={}).raise_for_status()
     over = ("stopped", "cancelled")
     until(lambda: client.get(f"/v1/sessions/{session_id}").json()["state"] in over, "the session has ended", 60)
-    arguments = [sys.executable, "-c", WRITE, session_id, str(steps), str(others)]
-    subprocess.run(arguments, cwd=ROOT, env=server.environment, check=True, timeout=300)
+    long_record(session_id, steps, others, server.environment)
     return session_id
 
 
@@ -83,17 +70,24 @@ def task_seconds(browser: CDPSession) -> float:
 def measure(page: Page, url: str) -> dict[str, float]:
     """Open the page once and look at it."""
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    kept: list[str] = []
     page.on("websocket", lambda socket: asked.append(socket.url))
     browser = page.context.new_cdp_session(page)
     browser.send("Performance.enable", {"timeDomain": "threadTicks"})
+    browser.send("Network.enable")
+    browser.on("Network.requestWillBeSent", lambda told: asked.append(told["request"]["url"]))
+    browser.on("Network.requestServedFromCache", lambda told: kept.append(told["requestId"]))
+    browser.on("Network.responseReceived", lambda told: told["response"].get("fromDiskCache") and kept.append("disk"))
+    page.add_init_script(WATCH)
     page.goto(url)
-    page.wait_for_function("Number(document.querySelector('[data-testid=charts]')?.dataset.steps) > 0")
+    # No condition as a string in the page: its policy allows none.
+    expect(page.get_by_test_id("charts")).to_have_attribute("data-steps", re.compile("^[1-9]"), timeout=60_000)
     charted_s = page.evaluate("performance.now()") / 1000
     chart = page.locator(".u-over").first
     chart.wait_for()
     page.wait_for_timeout(2000)
-    requests = len(asked)
+    requests, from_cache = len(asked) - len(kept), len(kept)
+    blocked_ms, shift = page.evaluate("[window.blocked, window.shift]")
     box = chart.bounding_box()
     assert box is not None
     before = task_seconds(browser)
@@ -108,6 +102,10 @@ def measure(page: Page, url: str) -> dict[str, float]:
         "painted_s": painted_s,
         "charts_s": charted_s,
         "requests": requests,
+        "kept": from_cache,
+        "blocked_ms": blocked_ms,
+        "shift": shift,
+        "nodes": page.locator("*").count(),
         "heap_mb": heap_mb,
         "hover_ms": hover_ms,
     }

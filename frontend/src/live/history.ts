@@ -9,10 +9,12 @@ import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./reco
 const POINTS = 1000;
 
 export async function historyLoad(sessionId: string): Promise<SessionRecord> {
-  // In this order: what is recorded between them stands after the cursor of the first.
+  // After the columns: what is recorded meanwhile stands after their cursor.
   const columns = await metricsRead(sessionId, { points: POINTS });
-  const events = await eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES });
-  const evaluations = await eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES });
+  const [events, evaluations] = await Promise.all([
+    eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES }),
+    eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES }),
+  ]);
   return recordOf(columns, { ...events, items: [...events.items, ...evaluations.items].sort((a, b) => a.cursor - b.cursor) });
 }
 
