@@ -22,6 +22,7 @@ from pathlib import Path
 
 OK, TESTS_FAILED = 0, 1  # pytest's exit status
 ROOT = Path(__file__).resolve().parents[1]
+SCREENSHOTS = ROOT / ".data/screenshots"  # what the console's pages looked like: git ignores it, a pipeline may keep it
 # The modules that have tests of the real engine and trainer, and those of them that have no others: to collect all of
 # the suite for the first, and to import torch for the second, is computing for nothing.
 TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
@@ -89,10 +90,11 @@ def try_again(failed: list[str], arguments: list[str], report: Path) -> int:
 def start(arguments: list[str], nice: int, output: Path | None) -> subprocess.Popen[bytes]:
     """A pytest of its own; what it prints goes to the file ``output``, else to the terminal as it comes."""
     command = [sys.executable, "-m", "pytest", *arguments]
+    environment = {"CONSOLE_SCREENSHOTS": str(SCREENSHOTS)} | os.environ
     if output is None:
-        return subprocess.Popen(command, preexec_fn=lambda: os.nice(nice))
+        return subprocess.Popen(command, env=environment, preexec_fn=lambda: os.nice(nice))
     with output.open("wb") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, preexec_fn=lambda: os.nice(nice))
+        return subprocess.Popen(command, stdout=file, stderr=file, env=environment, preexec_fn=lambda: os.nice(nice))
 
 
 def failures(reports: list[Path]) -> list[str]:

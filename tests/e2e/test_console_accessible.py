@@ -54,6 +54,7 @@ def pages(run: Run) -> dict[str, str]:
         "run-episodes": f"{session}/episodes",
         "run-episode": f"{session}/episodes/{episode}?token=2",
         "run-step": f"{session}/steps/1/groups/mist",
+        "run-step-episode": f"{session}/steps/1/groups/mist/episodes/{episode}?token=2",
         "run-folded": f"{session}?folded=policy,optimizer",
         "run-tasks": f"{session}/tasks?of=training&task=mist",
         "run-health": f"{session}/health",

@@ -124,7 +124,7 @@ function Value({ name, children }: { name: string; children: string }) {
       <span aria-hidden className="mr-2 text-xs text-muted sm:hidden">
         {name}
       </span>
-      {children}
+      <span className="whitespace-nowrap">{children}</span>
     </span>
   );
 }
