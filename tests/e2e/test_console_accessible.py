@@ -109,6 +109,8 @@ def found(page: Page, name: str) -> list[str]:
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
     problems += [f"cut on paper: {box}" for box in page.evaluate(SCROLLED)]
+    if (width := page.evaluate(WIDTH)) > PAPER["width"]:
+        problems.append(f"{width} px wide on paper of {PAPER['width']}")
     photograph(page, f"{name}-paper")
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")

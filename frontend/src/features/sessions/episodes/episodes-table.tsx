@@ -14,7 +14,7 @@ import { useKeys } from "./use-keys";
 
 const ROW_PX = 56;
 const CARD_PX = 150; // about: a card is as high as what it holds, and so is a row on paper
-const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[56rem]";
+const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[56rem] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_minmax(7rem,3fr)_4.5rem]";
 const CARD = "grid grid-cols-2 gap-x-3 gap-y-1 py-2 sm:py-0 print:py-1";
 const HEAD = ["Task", "Fate", "Reward", "Advantage", "Version", "Tokens", "Answer", "Began"];
 
@@ -64,7 +64,7 @@ function Rows({ episodes, pathOf, onEnd, narrow }: Props & { narrow: boolean }) 
           </span>
         ))}
       </div>
-      <div role="rowgroup" className="relative sm:min-w-[56rem]" style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}>
+      <div role="rowgroup" className="relative sm:min-w-[56rem] print:min-w-0" style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}>
         {shown.map((row) => {
           const episode = episodes[row.index];
           if (!episode) return null;

@@ -47,7 +47,7 @@ export function GroupAnswers({ id, group }: { id: string; group: Group }) {
           </p>
         </section>
       )}
-      <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2">
+      <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2 print:flex-wrap">
         {episodes.map((episode, at) => (
           <section key={episode.episode_id} aria-label={`Answer ${String(at + 1)}`} className="w-72 shrink-0 rounded-lg border border-line bg-surface">
             <AnswerHead id={id} episode={episode} />
