@@ -63,11 +63,19 @@ LARGEST = sys.float_info.max
         ([-LARGEST, 0.0, LARGEST], [1, 1, 1]),
         ([5e-324, 0.0], [2]),
         ([LARGEST, -1.0], [1, 1]),
+        ([5e-324, LARGEST], [1, 1]),
+        ([-LARGEST] * 3, [3]),
+        ([1e-300, -1e-300], [1, 1]),
     ],
 )
-def test_rewards_of_any_size_have_their_buckets(session, rewards, counts) -> None:
+def test_rewards_of_any_size_have_their_buckets_and_their_mean(session, rewards, counts) -> None:
+    """On PostgreSQL too, which refuses numbers that are too large or too small on the way."""
     save(session, rewards)
-    assert [bucket.count for bucket in facets(session).rewards] == counts
+    told = facets(session)
+    assert [bucket.count for bucket in told.rewards] == counts
+    given = [reward for reward in rewards if reward is not None]
+    mean = max(-LARGEST, sum(reward / len(given) for reward in given)) if given else None
+    assert told.reward_mean == (mean and pytest.approx(mean, rel=1e-8, abs=1e-260))
 
 
 def test_each_facet_keeps_its_other_choices_and_has_the_rest_of_the_filter(session) -> None:

@@ -1,11 +1,12 @@
 """What the episodes of a list are, counted by the database: rewards in buckets, fates, tasks."""
 
 import math
+import sys
 from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
-from django.db.models import Avg, Case, Count, F, FloatField, Max, Min, QuerySet, Value, When
+from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 from django.db.models.functions import Floor, Greatest, Least
 
 from console.sessions.episodes.selectors import EpisodeFilter, episodes_matching
@@ -56,12 +57,27 @@ class _Part(NamedTuple):
     rewards: int
     lowest: float | None
     highest: float | None
-    mean: float | None
+    scaled: float | None  # their sum, as ``_divided`` by SCALE
 
 
+SCALE = 2.0**70  # exact to divide by; a sum of fewer rewards than that is no number that is too large
+LEAST = 1e-290  # a quotient below it shows in no bucket and no mean
+
+
+def _divided(by: float) -> Case:
+    """The reward divided by a number; 0 in place of what PostgreSQL refuses as too small a number."""
+    least = by * LEAST
+    return Case(
+        When(reward__gt=-least, reward__lt=least, then=Value(0.0)),
+        default=F("reward") / Value(by),
+        output_field=FloatField(),
+    )
+
+
+# No average: PostgreSQL adds up squares for it, which may be too large a number.
 _OF_A_PART = {
     "episodes": Count("id"), "rewards": Count("reward"), "lowest": Min("reward"), "highest": Max("reward"),
-    "mean": Avg("reward"),
+    "scaled": Sum(_divided(SCALE)),
 }  # fmt: skip
 
 
@@ -75,10 +91,12 @@ def _counts(parts: list[_Part], name: str) -> dict[str, int]:
 
 
 def _mean(parts: list[_Part]) -> float | None:
-    """Of all rewards. Each part's share is added: a sum of rewards may be too large a number."""
-    total = sum(part.rewards for part in parts)
-    shares = [part.mean * (part.rewards / total) for part in parts if part.mean is not None]
-    return nine_digits(math.fsum(shares)) if shares else None
+    """Of all rewards: between them, also where rounding takes it beyond the largest number."""
+    sums = [part.scaled for part in parts if part.scaled is not None]
+    if not sums:
+        return None
+    mean = math.fsum(sums) / sum(part.rewards for part in parts) * SCALE
+    return nine_digits(max(-sys.float_info.max, min(mean, sys.float_info.max)))
 
 
 def _buckets(matching: QuerySet[EpisodeRecord], parts: list[_Part]) -> list[RewardBucket]:
@@ -90,7 +108,7 @@ def _buckets(matching: QuerySet[EpisodeRecord], parts: list[_Part]) -> list[Rewa
     width = highest / BUCKETS - lowest / BUCKETS
     at: Value | Greatest = Value(0.0)
     if width > 0:
-        number = Floor(F("reward") / width - lowest / width, output_field=FloatField())
+        number = Floor(_divided(width) - Value(lowest / width), output_field=FloatField())
         at = Greatest(Value(0.0), Least(number, Value(BUCKETS - 1.0)), output_field=FloatField())
     # Those without a reward are left out of what was counted: as a filter that leads SQLite to the index of rewards,
     # whose order is none of the table's.
