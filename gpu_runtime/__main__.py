@@ -13,6 +13,8 @@ from .config import WARM_MODEL, RuntimeConfig, config_load
 from .control_plane.agent import Agent
 from .errors import RuntimeFault
 from .start import start
+from .training.nodes.pod_hold import pods_started
+from .training.nodes.pods import pod_index
 
 if TYPE_CHECKING:
     from .loading.both import Loaded
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run one session. Exit code: 0 as asked, 1 by a fault (the reconciler starts it again)."""
     process_begin()
+    if pod_index():
+        from .training.nodes import pod_host
+
+        return pod_host.main()
     if WARM_MODEL in os.environ:
         from .loading.warm import warm_life
 
@@ -58,17 +64,21 @@ async def until_terminated(config: RuntimeConfig, loaded: "Loaded | None" = None
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "a coroutine runs in a task"
     agents: list[Agent] = []
+    is_told = False
 
     def terminated() -> None:
-        if config.notice_s == 0 or not agents or agents[0].preempted.is_set():
+        nonlocal is_told
+        if config.notice_s == 0 or not agents or is_told:
             task.cancel()
             return
+        is_told = True  # by its own signal: the notice of another pod's machine may have come before
         logging.getLogger(__name__).warning("this machine is taken away within %d s", config.notice_s)
         agents[0].preempt()
         loop.call_later(config.notice_s, task.cancel)
 
     loop.add_signal_handler(signal.SIGTERM, terminated)
     loop.add_signal_handler(signal.SIGINT, task.cancel)
+    await pods_started()
     await start(config, hard_exit=True, on_agent=agents.append, loaded=loaded)
     return bool(agents) and agents[0].preempted.is_set()
 

@@ -24,6 +24,7 @@ from .errors import FinalFault, RuntimeFault
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
 from .loading.libraries import libraries_wait
+from .training.nodes.pod_hold import pods_held
 
 if TYPE_CHECKING:
     from .loading.both import Loaded
@@ -57,8 +58,9 @@ async def start(
             Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog,
         ):
             try:
-                await libraries_wait()
-                await _run(agent, assignment, config, watchdog, loaded)
+                async with pods_held(agent.preempt):
+                    await libraries_wait()
+                    await _run(agent, assignment, config, watchdog, loaded)
             except FinalFault as fault:
                 log.error("%s: %s", fault.code, fault)
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it

@@ -16,19 +16,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from console.config.own_certificate import certificate_make
 from console.config.private_files import replace
 
 CONFIG, CERTIFICATE, KEY = "security.toml", "tls_certificate.pem", "tls_key.pem"
 GRPC_ROLES = ("master", "volume", "filer", "s3", "admin", "worker", "msg_broker", "msg_agent", "mq", "client")
 HTTPS_ROLES = ("master", "volume", "filer", "admin", "client")
 JWT_SECTIONS = ("signing", "signing.read", "filer_signing", "filer_signing.read")
-# Only the store itself checks it, and a store may run for years: it is renewed at a start, long before it expires.
-VALID = timedelta(days=20 * 365)
+# A store may run for years: it is renewed at a start, long before it expires.
 RENEW_BEFORE = timedelta(days=10 * 365)
 
 
@@ -38,7 +34,10 @@ def security_write(folder: Path, *, jwt_keys: dict[str, str]) -> None:
     ``folder`` is the one in which `weed` is started: it looks for the file there first. ``jwt_keys``: by JWT_SECTIONS.
     """
     if not _is_valid(folder):
-        certificate, key = _certificate_make()
+        names = x509.SubjectAlternativeName(
+            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        )
+        certificate, key = certificate_make("tinkerscript store", names=names)
         replace(folder / KEY, key)
         replace(folder / CERTIFICATE, certificate)
     replace(folder / CONFIG, _config(jwt_keys))
@@ -58,31 +57,6 @@ def _is_valid(folder: Path) -> bool:
     except (OSError, ValueError):  # ssl.SSLError is an OSError
         return False
     return certificate.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
-
-
-def _certificate_make() -> tuple[str, str]:
-    """A certificate and its key, as PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tinkerscript store")])
-    now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))  # clocks that are set back
-        .not_valid_after(now + VALID)
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
-        .sign(key, SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return certificate.public_bytes(Encoding.PEM).decode(), private.decode()
 
 
 def _config(jwt_keys: dict[str, str]) -> str:

@@ -32,11 +32,19 @@ def refused_field(project, **config: object) -> tuple[str, str]:
     return field["field"], refused.value.message
 
 
-@pytest.mark.parametrize("name", ["process", "docker", "kubernetes"])
+@pytest.mark.parametrize("name", ["process", "docker"])
 def test_a_launcher_of_one_machine_refuses_more(db, project, settings, name: str) -> None:
     settings.LAUNCHER = LauncherOptions(name=name, resources=CPUS)
     field, message = refused_field(project, trainer_ranks=2, nodes=2)
     assert field == "config.nodes" and "TINKERSCRIPT_LAUNCHER=slurm" in message and message.endswith(f"has {name}.")
+
+
+def test_pods_without_a_volume_in_common_are_refused_and_with_one_they_are_taken(db, project, settings) -> None:
+    settings.LAUNCHER = LauncherOptions(name="kubernetes", resources=CPUS)
+    field, message = refused_field(project, trainer_ranks=2, nodes=2)
+    assert field == "config.nodes" and "no volume in common" in message
+    settings.LAUNCHER = LauncherOptions(name="kubernetes", resources=CPUS, kubernetes_claim="data")
+    assert session_create(project=project, body=body(trainer_ranks=2, nodes=2)).config["nodes"] == 2
 
 
 def test_several_machines_with_gpus_are_refused(db, project, settings) -> None:

@@ -185,8 +185,15 @@ async def test_an_end_that_is_faster_than_a_heartbeat_says_why_it_came(
 
 @pytest.mark.parametrize(
     ("notice_s", "signals"),
-    [(50, ["TERM"]), (50, ["TERM", "TERM"]), (50, ["TERM", "INT"]), (50, ["INT"]), (0, ["TERM"])],
-    ids=["notice", "then at once", "then told to end", "told to end", "none"],
+    [
+        (50, ["TERM"]),
+        (50, ["pod", "TERM"]),
+        (50, ["TERM", "TERM"]),
+        (50, ["TERM", "INT"]),
+        (50, ["INT"]),
+        (0, ["TERM"]),
+    ],
+    ids=["notice", "after another pod's", "then at once", "then told to end", "told to end", "none"],
 )
 async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_end(
     plane: FakeControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notice_s: int, signals: list[str]
@@ -197,16 +204,21 @@ async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_e
     async def until_told(_, *, hard_exit: bool, on_agent, loaded: None) -> None:
         on_agent(agent)
         for name in signals:
-            os.kill(os.getpid(), getattr(signal, f"SIG{name}"))
+            if name == "pod":
+                agent.preempt()
+            else:
+                os.kill(os.getpid(), getattr(signal, f"SIG{name}"))
             await agent.preempted.wait()
-        if len(signals) > 1:
+        if len(signals) > 1 and "pod" not in signals:
             await asyncio.Event().wait()
+        await asyncio.sleep(0.1)  # a signal that was sent is handled
 
+    lasting = [(50, ["TERM"]), (50, ["pod", "TERM"])]
     monkeypatch.setattr(main_module, "start", until_told)
     task = asyncio.create_task(main_module.until_terminated(config))
     try:
         await asyncio.wait({task}, timeout=25)
-        assert task.cancelled() if (notice_s, signals) != (50, ["TERM"]) else task.result() is True
+        assert task.cancelled() if (notice_s, signals) not in lasting else task.result() is True
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(number)

@@ -1,7 +1,8 @@
 """A Kubernetes API of our own over real HTTP: objects are checked against the published schemas, pods are processes.
 
 It serves what the launcher uses: create, read, list by label, patch and delete; Jobs that make a pod once they may
-have one; Secrets as environment; owners whose objects go with them; pods that end within their grace.
+have one, or one for each index; Secrets as environment; owners whose objects go with them; pods that end within their
+grace. A pod with an index has a loopback address of its own, and finds the others' by name in its /etc/hosts.
 """
 
 import json
@@ -14,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import kubernetes_validate
 
+from console.scheduling.launchers.kubernetes_objects.manifests import INDEX
+from console.scheduling.launchers.protocol import GATEWAY_PORT
+
 VERSION = "1.34"
 PATH = re.compile(
     r"/apis?/(?P<group>[\w./]+)/namespaces/(?P<namespace>[\w-]+)/(?P<kind>\w+)(/(?P<name>[\w.-]+))?(?P<log>/log)?"
 )
 Object = dict[str, Any]
+# What a pod with an index is started by: its own hosts file, then what it runs.
+ENTER = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 class ApiError(Exception):
@@ -41,10 +48,18 @@ class FakeKubernetes:
 
     ``no_node``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken;
     ``preparing``: they are never done with that; ``node_lost``: pods' nodes do not answer; ``ended_as``: why containers
-    end, if there is more to say than their code.
+    end, if there is more to say than their code; ``machines``: on how many pods with an index may be; ``old``: it
+    knows no such Jobs. ``command`` is what a container runs, in the ``environment`` that its image sets.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        command: Sequence[str] = ("/bin/sh", "-c", 'eval "$PROGRAM"'),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.machines, self.old = 99, False
+        self._command, self._environment = list(command), {"PATH": os.environ["PATH"]} | dict(environment or {})
+        self._addresses: dict[str, str] = {}  # of pods with an index, by name inside the cluster
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
         self.processes: dict[str, subprocess.Popen[bytes]] = {}  # pod ->
         self.no_node = self.image_missing = self.preparing = self.node_lost = False
@@ -52,10 +67,23 @@ class FakeKubernetes:
         self.quota = ""  # why no Job is taken
         self._lock = threading.RLock()
         self._logs = Path(tempfile.mkdtemp(prefix="ts-kube-"))
+        self.hosts = self._logs / "hosts"
+        self.hosts.write_text(Path("/etc/hosts").read_text())
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def enter(self, command: Sequence[str]) -> list[str]:
+        """``command`` as a process that finds pods by their names."""
+        return ["unshare", "--mount", "sh", "-c", ENTER, str(self.hosts), *command]
+
+    def kubeconfig_write(self, path: Path) -> Path:
+        """For clients that read a file. YAML is a superset of JSON."""
+        cluster = {"name": "own", "cluster": {"server": self.url}}
+        context = {"name": "own", "context": {"cluster": "own", "user": ""}}
+        path.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "own"}))
+        return path
 
     def close(self) -> None:
         self._server.shutdown()
@@ -116,6 +144,8 @@ class FakeKubernetes:
         for owner in manifest["metadata"].get("ownerReferences", []):
             if owner["uid"] not in {obj["metadata"]["uid"] for obj in self.objects.values()}:
                 raise ApiError(422, f"no object has the uid {owner['uid']}")
+        if kind == "jobs" and self.old:
+            manifest["spec"].pop("completionMode", None)
         manifest["metadata"]["uid"] = secrets.token_hex(8)
         self.objects[kind, name] = manifest
         if kind == "jobs":
@@ -130,9 +160,13 @@ class FakeKubernetes:
             for pod in pods:
                 self._delete("pods", pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"])
         elif not pods and not job["status"].get("conditions"):
-            self._make_pod(job)
+            if job["spec"].get("completionMode") == "Indexed":
+                for index in range(job["spec"]["parallelism"]):
+                    self._make_pod(job, index)
+            else:
+                self._make_pod(job)
 
-    def _make_pod(self, job: Object) -> None:
+    def _make_pod(self, job: Object, index: int | None = None) -> None:
         template = json.loads(json.dumps(job["spec"]["template"]))
         name = f"{job['metadata']['name']}-{secrets.token_hex(2)}"
         owner = {
@@ -142,10 +176,17 @@ class FakeKubernetes:
             "uid": job["metadata"]["uid"],
         }
         template["metadata"] |= {"name": name, "uid": secrets.token_hex(8), "ownerReferences": [owner]}
+        if index is not None:
+            name = template["metadata"]["name"] = f"{job['metadata']['name']}-{index}-{secrets.token_hex(2)}"
+            template["metadata"]["annotations"] = {INDEX: str(index)}
+            template["spec"]["hostname"] = f"{job['metadata']['name']}-{index}"
         pod = {"apiVersion": "v1", "kind": "Pod"} | template | {"status": {"phase": "Pending"}}
         self.objects["pods", name] = pod
         container = pod["spec"]["containers"][0]
-        if self.no_node:
+        if index is not None and index >= self.machines:
+            message = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+            pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
+        elif self.no_node:
             message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
             pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
         elif self.image_missing:
@@ -158,22 +199,43 @@ class FakeKubernetes:
 
     def _run(self, pod: Object, container: Object) -> None:
         """What the kubelet does."""
-        environment = {entry["name"]: entry["value"] for entry in container["env"]}
+        environment = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+        command = self._command
+        if index := pod["metadata"].get("annotations", {}).get(INDEX):
+            command = self.enter(command)
+            environment |= self._network(pod) | {"JOB_COMPLETION_INDEX": index}
         for source in container["envFrom"]:
             environment |= self.objects["secrets", source["secretRef"]["name"]]["stringData"]
         name, folder = pod["metadata"]["name"], container["workingDir"]
         Path(folder).mkdir(parents=True, exist_ok=True)
         with (self._logs / name).open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                ["/bin/sh", "-c", 'eval "$PROGRAM"'],
+                command,
                 cwd=folder,
-                env={"PATH": os.environ["PATH"]} | environment,
+                env=self._environment | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         pod["status"] = {"phase": "Running", "containerStatuses": [_status(container, {"running": {}})]}
+
+    def _network(self, pod: Object) -> dict[str, str]:
+        """An address of its own, by which the others know it, and the environment that has it."""
+        address = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
+        spec, namespace = pod["spec"], pod["metadata"].get("namespace", "tests")
+        self._addresses[f"{spec['hostname']}.{spec['subdomain']}.{namespace}.svc"] = address
+        pod["status"]["podIP"] = address
+        self._write_hosts()
+        (container,) = spec["containers"]
+        fields = {it["name"]: it["valueFrom"]["fieldRef"]["fieldPath"] for it in container["env"] if "valueFrom" in it}
+        assert set(fields.values()) <= {"status.podIP"}
+        return dict.fromkeys(fields, address) | {"TINKERSCRIPT_RUNTIME_LISTEN": f"{address}:{GATEWAY_PORT}"}
+
+    def _write_hosts(self) -> None:
+        """In place: it is mounted."""
+        lines = [f"{address} {name}" for name, address in self._addresses.items()]
+        self.hosts.write_text("\n".join([Path("/etc/hosts").read_text(), *lines, ""]))
 
     def _observe(self) -> None:
         """Pods whose process ended, and their Jobs."""
@@ -188,9 +250,14 @@ class FakeKubernetes:
             container = pod["spec"]["containers"][0]
             pod["status"] = {"phase": phase, "containerStatuses": [_status(container, ended)]}
             job = self.objects.get(("jobs", pod["metadata"]["ownerReferences"][0]["name"]))
-            if job is not None:
+            if job is not None and (code or not self._others_run(job)):
                 kind = "Failed" if code else "Complete"
                 job["status"] = {"conditions": [{"type": kind, "status": "True"}]}
+                for other in self._others_run(job):
+                    self._delete("pods", other["metadata"]["name"], other["spec"]["terminationGracePeriodSeconds"])
+
+    def _others_run(self, job: Object) -> list[Object]:
+        return [each for each in self._owned(job) if each["kind"] == "Pod" and each["status"]["phase"] == "Running"]
 
     def _delete(self, kind: str, name: str, grace_s: int) -> None:
         found = self.objects[kind, name]

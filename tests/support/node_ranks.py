@@ -1,4 +1,4 @@
-"""What a job of a test's Slurm cluster runs: ranks on both nodes. ``python node_ranks.py FOLDER``
+"""What a job over two nodes of a test's Slurm or Kubernetes runs: ranks on both. ``python node_ranks.py FOLDER``
 
 ``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became of it is left in
 ``FOLDER/found.json``.
@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.training import rank_process
-from gpu_runtime.training.nodes import remote_rank
+from gpu_runtime.training.nodes import pod_hold, remote_rank
 from gpu_runtime.training.nodes.line import versions
 from gpu_runtime.training.nodes.same_model import same_model_verify
 from gpu_runtime.training.rank_spec import RankSpec
@@ -48,7 +48,7 @@ async def meeting(folder: Path, wanted: dict[str, Any], config: SessionConfig) -
         remote_rank.versions = lambda: versions() | {"torch": torch}
     remote_rank.START_S = wanted.get("start_s", remote_rank.START_S)
     spec = RankSpec(str(folder / "model"), config, 0, config.trainer_ranks, "", "cpu", 1)
-    load = partial(node_ranks.meet, wanted.get("model_of_n2"))  # by a name that the other node can import
+    load = partial(node_ranks.meet, wanted.get("other_model"))  # by a name that the other node can import
     ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load))
     try:
         await ranks.ready()
@@ -67,21 +67,38 @@ class Met:
     """In the place of a trainer."""
 
 
-def meet(model_of_n2: str | None, spec: RankSpec) -> Met:
-    """What a rank does before it loads the model. The rank on n2 may have another one."""
-    if model_of_n2 and spec.node == "n2":
-        spec = replace(spec, base_model_path=model_of_n2)
+def meet(other_model: str | None, spec: RankSpec) -> Met:
+    """What a rank does before it loads the model. The rank on the other node may have another one."""
+    if other_model and spec.rank > 0:
+        spec = replace(spec, base_model_path=other_model)
     rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
     same_model_verify(spec.base_model_path, spec.node)
     return Met()
+
+
+async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What is wanted, and how often the other machine was said to be taken away."""
+    notices: list[None] = []
+    pod_hold.REACH_S = wanted.get("start_s", pod_hold.REACH_S)
+    work = steps if "steps" in wanted else meeting
+
+    def noticed() -> None:
+        notices.append(None)
+        (folder / "noticed").touch()
+
+    await pod_hold.pods_started()
+    try:
+        async with pod_hold.pods_held(noticed):
+            return await work(folder, wanted, SessionConfig(**wanted["config"])) | {"notices": len(notices)}
+    except RuntimeFault as fault:
+        return {"fault": type(fault).__name__, "says": str(fault)}
 
 
 def main(folder: Path) -> None:
     """Write what was found."""
     began = time.monotonic()
     wanted = json.loads((folder / "config.json").read_text())
-    work = steps if "steps" in wanted else meeting
-    found = asyncio.run(work(folder, wanted, SessionConfig(**wanted["config"])))
+    found = asyncio.run(whole(folder, wanted))
     partly = folder / "found.partial"
     partly.write_text(json.dumps(found | {"seconds": time.monotonic() - began}))
     partly.rename(folder / "found.json")

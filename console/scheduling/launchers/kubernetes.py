@@ -1,4 +1,4 @@
-"""Runtimes as Jobs of a Kubernetes namespace, one each, found again by their names."""
+"""Runtimes as Jobs of a Kubernetes namespace, one each, found again by their names; with a pod on each machine."""
 
 import contextlib
 import json
@@ -14,8 +14,9 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from console.scheduling.launchers import kubernetes_manifests as manifests
-from console.scheduling.launchers.kubernetes_manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
+from console.scheduling.launchers.kubernetes_objects import manifests
+from console.scheduling.launchers.kubernetes_objects.manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
+from console.scheduling.launchers.kubernetes_objects.pods import pod_index, pod_mistake, pod_title, pods_status
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
@@ -35,8 +36,6 @@ POLL_S = 0.2
 LISTED = ",".join(f"{name}={value}" for name, value in RUNTIME.items())
 # Where a pod that has an account of the API finds the name of its own namespace.
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
-PATIENT = {"", "ContainerCreating", "PodInitializing"}
 
 
 def cluster_connect(context: str = "") -> client.ApiClient:
@@ -71,7 +70,7 @@ class KubernetesLauncher:
         self._server_namespace = OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else ""
         self._data = data
         self._seen_jobs = Snapshot(lambda: _by_launch(self._list(self._jobs.list_namespaced_job)))
-        self._seen_pods = Snapshot(lambda: _by_launch(self._list(self._core.list_namespaced_pod)))
+        self._seen_pods = Snapshot(lambda: _pods_by_launch(self._list(self._core.list_namespaced_pod)))
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         wanted = self._wanted(handle, environment)
@@ -79,12 +78,14 @@ class KubernetesLauncher:
             self._end_others(handle)
             job: Any = self._create(self._jobs.create_namespaced_job, manifests.job_make(wanted))
             job = job or self._jobs.read_namespaced_job(wanted.name, self._namespace, _request_timeout=TIMEOUT_S)
+            if wanted.pods > 1:
+                self._check_indexed(job)
             owner = {"name": wanted.name, "uid": job.metadata.uid}
             self._create(self._core.create_namespaced_secret, manifests.secret_make(wanted, owner))
             self._create(self._core.create_namespaced_service, manifests.service_make(wanted, owner))
             policy = manifests.network_policy_make(wanted, owner)
             self._create(self._network.create_namespaced_network_policy, policy)
-            self._pods_set(wanted.name, 1)
+            self._pods_set(wanted.name, wanted.pods)
             self._forget()
         return handle | {"uid": job.metadata.uid}
 
@@ -95,19 +96,17 @@ class KubernetesLauncher:
     def inspect(self, handle: Handle) -> RuntimeStatus:
         with self._api():
             # Pods first: one that is there then belongs to a Job that is there still, or was ended in between.
-            pod = self._seen_pods.find(handle["launch"])
+            pods = self._seen_pods.find(handle["launch"])
             job = self._seen_jobs.find(handle["launch"])
         if job is None or job.spec.parallelism == 0:  # its start or its end was broken off: nothing of it will ever run
             return RuntimeStatus("gone")
-        if pod is not None:
-            return _pod_status(pod)
-        if any(condition.type == "Failed" and condition.status == "True" for condition in job.status.conditions or []):
-            return RuntimeStatus("exited")
-        return RuntimeStatus("waiting", reason="Kubernetes: the Job has no pod yet")
+        conditions = job.status.conditions or []
+        has_failed = any(condition.type == "Failed" and condition.status == "True" for condition in conditions)
+        return pods_status(pods or [], of=handle.get("nodes", 1), has_failed=has_failed)
 
     def address(self, handle: Handle, *, port: int) -> str:
-        """The name of its Service, which leads to no other pod and no other port."""
-        name = manifests.service_host(object_name(handle["launch"]), self._namespace)
+        """The name of its Service, or of its first pod: the server is admitted to no other port of it."""
+        name = manifests.gateway_host(object_name(handle["launch"]), self._namespace, pods=handle.get("nodes", 1))
         return f"{name}:{GATEWAY_PORT}" if port == GATEWAY_PORT else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
@@ -118,12 +117,18 @@ class KubernetesLauncher:
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
         with self._api():
             self._seen_pods.forget()
-            pod = self._seen_pods.find(handle["launch"])
-            if pod is None:
-                return []
-            if mistake := _mistake(pod):
-                return [mistake]
-            return self._read_log(pod.metadata.name, lines)
+            pods = self._seen_pods.find(handle["launch"]) or []
+            of = handle.get("nodes", 1)
+            if mistakes := [f"{pod_title(pod, of)}{mistake}" for pod in pods if (mistake := pod_mistake(pod))]:
+                return mistakes
+            written = []
+            # Ranks of other pods write to the first one's log; what is not in it is why such a pod ended by itself.
+            for pod in reversed(pods):
+                if pod_index(pod) == 0:
+                    written += self._read_log(pod.metadata.name, lines)
+                elif pod.status.phase == "Failed":
+                    written += [pod_title(pod, of) + line for line in self._read_log(pod.metadata.name, lines)]
+            return written[-lines:]
 
     def _wanted(self, handle: Handle, environment: Mapping[str, str]) -> Wanted:
         if self._options.kubernetes_claim:
@@ -140,7 +145,14 @@ class KubernetesLauncher:
             claim=self._options.kubernetes_claim,
             server_namespace=self._server_namespace,
             nodes=self._options.kubernetes_nodes,
+            pods=handle.get("nodes", 1),
         )
+
+    def _check_indexed(self, job: Any) -> None:
+        """An API that does not know such Jobs takes them for others. Raises OSError, and leaves nothing."""
+        if job.spec.completion_mode != "Indexed":
+            self._jobs.delete_namespaced_job(job.metadata.name, self._namespace, _request_timeout=TIMEOUT_S)
+            raise OSError("this Kubernetes has no Indexed Jobs, which a session over several machines needs (1.24)")
 
     def _list(self, listing: Callable[..., Any], selector: str = LISTED) -> list[Any]:
         return listing(self._namespace, label_selector=selector, _request_timeout=TIMEOUT_S).items
@@ -233,42 +245,12 @@ def _by_launch(objects: list[Any]) -> dict[str, Any]:
     return {found.metadata.labels[LAUNCH]: found for found in objects}
 
 
-def _pod_status(pod: Any) -> RuntimeStatus:
-    statuses = pod.status.container_statuses or []
-    state = statuses[0].state if statuses else None
-    if pod.status.phase in ("Succeeded", "Failed"):
-        ended = state.terminated if state else None
-        return RuntimeStatus("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
-    if pod.status.phase == "Running":
-        return RuntimeStatus("running")
-    if mistake := _mistake(pod):
-        return RuntimeStatus("exited", reason=mistake)
-    conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
-    unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
-    return RuntimeStatus("waiting", reason=f"Kubernetes: {unplaced}")
-
-
-def _end_reason(pod: Any, ended: Any | None) -> str:
-    """What Kubernetes says of an end beyond its code: Evicted, OOMKilled, StartError and the like."""
-    if pod.status.reason:
-        return f"{pod.status.reason}: {pod.status.message or ''}".rstrip(": ")
-    if ended is None or ended.reason in (None, "Error", "Completed"):
-        return ""
-    # Of one that had begun, the message is its last lines.
-    return ended.reason if ended.started_at else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
-
-
-def _mistake(pod: Any) -> str:
-    """Why its container will never start, by all that is known; empty when it will."""
-    waiting = next((status.state.waiting for status in pod.status.container_statuses or [] if status.state), None)
-    if waiting is None or (waiting.reason or "") in PATIENT:
-        return ""
-    return f"{waiting.reason}: {waiting.message or ''}".rstrip(": ")
-
-
-def _code(code: int) -> int:
-    """Kubernetes writes 128 + n for signal n."""
-    return 128 - code if 128 < code < 160 else code
+def _pods_by_launch(pods: list[Any]) -> dict[str, list[Any]]:
+    """The runtime's own first."""
+    listed: dict[str, list[Any]] = {}
+    for pod in sorted(pods, key=pod_index):
+        listed.setdefault(pod.metadata.labels[LAUNCH], []).append(pod)
+    return listed
 
 
 @contextlib.contextmanager

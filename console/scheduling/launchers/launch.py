@@ -44,7 +44,7 @@ def runtime_launch(
             session_id=session.id, instance_id=instance_id(), folder=folder, gpus=gpus, devices=devices
         )
         fresh |= {"warm": chosen} if chosen else {}
-        # Over several machines: of the launcher slurm alone (console/sessions/limits/nodes.py).
+        # Over several machines: of some launchers alone (console/sessions/limits/nodes.py).
         fresh |= {"nodes": nodes} if (nodes := session.config.get("nodes", 1)) > 1 else {}
         session_move(
             session_id=session.id,

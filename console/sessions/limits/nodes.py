@@ -4,17 +4,25 @@ from console.errors import InvalidRequest
 from console.sessions.limits.places import place_launcher
 from tinkerscript.wire.config import SessionConfig
 
+LAUNCHERS = ("slurm", "kubernetes")  # that start one runtime on several machines
+
 
 def nodes_check(*, config: SessionConfig, devices: int) -> None:
     """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one, or with GPUs."""
     if config.nodes == 1:
         return
-    launcher = place_launcher(config.place).name
-    if launcher != "slurm":
+    options = place_launcher(config.place)
+    if options.name not in LAUNCHERS:
         _refuse(
-            f"nodes is {config.nodes}: a session over several machines needs a server with TINKERSCRIPT_LAUNCHER=slurm,"
-            f" or a place of that launcher, and {config.place!r} of this one has {launcher}.",
+            f"nodes is {config.nodes}: a session over several machines needs a server with TINKERSCRIPT_LAUNCHER=slurm"
+            f" or kubernetes, or a place of these launchers, and {config.place!r} of this one has {options.name}.",
             hint="Leave config.nodes at 1.",
+        )
+    if options.name == "kubernetes" and not options.kubernetes_claim:
+        _refuse(
+            f"nodes is {config.nodes}: the machines of a session share its folder, and pods of {config.place!r} have no"
+            " volume in common.",
+            hint="Leave config.nodes at 1, or ask the operator for a server with TINKERSCRIPT_KUBERNETES_CLAIM.",
         )
     if devices:
         _refuse(

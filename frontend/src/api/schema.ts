@@ -4280,7 +4280,7 @@ export interface components {
             };
             /**
              * Nodes
-             * @description Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More than 1 with the launcher slurm and without GPUs.
+             * @description Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More than 1 with the launchers slurm and kubernetes, and without GPUs.
              * @default 1
              */
             nodes?: number;

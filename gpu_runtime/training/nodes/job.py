@@ -1,7 +1,7 @@
-"""The nodes of the Slurm job that a runtime is, and how its processes reach one another.
+"""The nodes of the job that a runtime is, of Slurm or Kubernetes, and how its processes reach one another.
 
-The job has one task on each node (console/scheduling/launchers/slurm.py). The runtime is on the first one; Slurm's own
-commands are asked for the others.
+The runtime is on the first one. A job of Slurm has one task on each node (console/scheduling/launchers/slurm.py), and
+Slurm's own commands are asked for the others; one of Kubernetes has a pod on each, whose names its launcher says.
 """
 
 import os
@@ -14,13 +14,15 @@ import psutil
 
 from gpu_runtime.errors import PlacementImpossible, TrainerFailed
 
+from .pods import pod_name, pods
+
 COMMAND_S = 20.0
 NODES, OWN = "SLURM_JOB_NODELIST", "SLURMD_NODENAME"
 
 
 @dataclass(frozen=True)
 class Node:
-    """A machine of the job: its name and where Slurm reaches it (NodeAddr of slurm.conf)."""
+    """A machine of the job: its name, or that of its pod, and its address (NodeAddr of slurm.conf, or a host name)."""
 
     name: str
     address: str
@@ -31,9 +33,15 @@ def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[Node]
 
     Raises PlacementImpossible where it is no job over so many, TrainerFailed while Slurm does not say.
     """
+    if there := [Node(pod_name(address), address) for address in pods(environ)]:
+        if len(there) != count:
+            raise PlacementImpossible(f"nodes={count}, and this Job of Kubernetes has {len(there)} pods")
+        return there
     listed, own = environ.get(NODES, ""), environ.get(OWN, "")
     if not listed or not own:
-        raise PlacementImpossible(f"nodes={count} needs a job of Slurm over {count} nodes; this runtime is in none")
+        raise PlacementImpossible(
+            f"nodes={count} needs a job of Slurm over {count} nodes, or one of Kubernetes; this runtime is in none"
+        )
     found = {
         node.name: node
         for line in _scontrol("--oneliner", "show", "node", listed).splitlines()

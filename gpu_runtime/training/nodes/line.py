@@ -1,7 +1,8 @@
-"""What passes between a runtime and a rank on another node, over the standard input and output of ``srun``.
+"""What passes between a runtime and a rank on another node, over the standard input and output of what started it.
 
-Slurm connects them, by the credential of the job: no port of ours listens, and nothing that is read here came from
-another job. A message is a pickled pair, as between a runtime and a rank beside it. Besides those of rank_process.py:
+Slurm connects them by the credential of the job (``srun``: no port of ours listens), and pods of Kubernetes know each
+other by a certificate (pods.py): nothing that is read here came from another job. A message is a pickled pair, as
+between a runtime and a rank beside it. Besides those of rank_process.py:
 
 hello  versions of the rank's node, first
 alive  every BEAT_S seconds, whatever the rank computes

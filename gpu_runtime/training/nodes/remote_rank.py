@@ -1,4 +1,4 @@
-"""A rank on another node of the runtime's Slurm job: started, heard and ended through ``srun``.
+"""A rank on another node of the runtime's job: started, heard and ended through ``srun``, or pod_exec.py.
 
 It has the methods of a process that ranks.py uses. A node that falls silent is a rank that is lost: a thread here
 listens, also while no command runs.
@@ -20,11 +20,13 @@ from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.training.rank_spec import RankSpec
 
 from .line import versions, versions_differ
+from .pods import LOST, pod_name, pods
 
 # Seconds to the first sign of life, which a rank gives before it imports anything large, and between two of them.
 START_S, SILENT_S = 50.0, 30.0
 END_S = 10.0
 MODULE = "gpu_runtime.training.nodes.remote_main"
+POD_MODULE = "gpu_runtime.training.nodes.pod_exec"
 
 
 class RemoteRank:
@@ -34,8 +36,8 @@ class RemoteRank:
         self._node, self._own_node, self.name = spec.node, own_node, f"trainer-rank-{spec.rank}"
         ours, theirs = socket.socketpair()
         with kept_from_children(), theirs:
-            self._srun = subprocess.Popen(_command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno())
-        self.pid = self._srun.pid
+            self._starter = subprocess.Popen(_command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno())
+        self.pid = self._starter.pid
         self._receive_within(ours, START_S)
         self._far = Connection(ours.detach())
         with suppress(OSError):  # it has ended already, which the thread finds
@@ -52,7 +54,7 @@ class RemoteRank:
 
     def kill(self) -> None:
         """End it; its process over there ends with its line."""
-        self._srun.kill()
+        self._starter.kill()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for its end."""
@@ -60,8 +62,8 @@ class RemoteRank:
 
     @property
     def exitcode(self) -> int | None:
-        """As of a process beside this one: negative for a signal, which ``srun`` says as 128 and its number."""
-        code = self._srun.poll()
+        """As of a process beside this one: negative for a signal, which its starter says as 128 and its number."""
+        code = self._starter.poll()
         return code if code is None or code <= 128 else 128 - code
 
     def _listen(self) -> None:
@@ -76,19 +78,20 @@ class RemoteRank:
                 elif kind != "alive":
                     self._forward.send((kind, value))
         except BlockingIOError:  # nothing came for that long
-            self._say_silent()
+            self._say(f"node {self._node} is not reached: no sign of life of {self.name} on it")
         except (EOFError, OSError):
             with suppress(subprocess.TimeoutExpired):
-                self._srun.wait(END_S)  # for its exit code
+                if self._starter.wait(END_S) == LOST and pods():
+                    self._say(f"node {self._node} is lost: its pod went away under {self.name}")
         finally:
-            self._srun.kill()
-            self._srun.wait()
+            self._starter.kill()
+            self._starter.wait()
             self._forward.close()
             self._over.close()
 
-    def _say_silent(self) -> None:
+    def _say(self, what_failed: str) -> None:
         with suppress(OSError):
-            self._forward.send(("failed", f"node {self._node} is not reached: no sign of life of {self.name} on it"))
+            self._forward.send(("failed", what_failed))
 
     @staticmethod
     def _receive_within(end: socket.socket | Connection, seconds: float) -> None:
@@ -122,6 +125,8 @@ class RemoteConnection:
 
 def _command(node: str) -> list[str]:
     """One task on ``node`` within the job, beside what else runs there."""
+    if there := [address for address in pods() if pod_name(address) == node]:
+        return [sys.executable, "-m", POD_MODULE, *there]
     within = ["--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mem=0", "--export=ALL"]
     if given := os.environ.get("SLURM_CPUS_PER_TASK"):  # srun takes it from its options alone
         within.append(f"--cpus-per-task={given}")

@@ -211,7 +211,7 @@ class SessionConfig(Request):
         ge=1,
         le=64,
         description="Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More "
-        "than 1 with the launcher slurm and without GPUs.",
+        "than 1 with the launchers slurm and kubernetes, and without GPUs.",
     )
     # Off: ranks with rows of their own exchange gradients alone, and not tokens for heads in every layer.
     sequence_parallel: bool = Field(

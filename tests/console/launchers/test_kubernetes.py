@@ -13,8 +13,8 @@ import pytest
 from kubernetes.client import ApiClient, BatchV1Api, Configuration
 
 from console.scheduling.launchers import kubernetes
-from console.scheduling.launchers import kubernetes_manifests as manifests
-from console.scheduling.launchers.kubernetes_manifests import GPU, Wanted
+from console.scheduling.launchers.kubernetes_objects import manifests
+from console.scheduling.launchers.kubernetes_objects.manifests import GPU, Wanted
 from console.scheduling.launchers.protocol import LauncherUnavailable, Resources, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher
@@ -49,7 +49,9 @@ def all_of(wanted: Wanted) -> list[dict]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("changes", [{}, {"claim": "", "nodes": {}, "resources": Resources()}], ids=["full", "least"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"claim": "", "nodes": {}, "resources": Resources()}, {"pods": 3}], ids=["full", "least", "several"]
+)
 def test_every_manifest_is_what_kubernetes_takes(version: str, changes: dict) -> None:
     for manifest in all_of(wanted_make(**changes)):
         kubernetes_validate.validate(manifest, version, strict=True)
@@ -254,3 +256,73 @@ def test_a_context_names_one_of_several_clusters(tmp_path: Path, monkeypatch) ->
     assert found == ["http://near.example", "http://far.example", "http://near.example"]
     with pytest.raises(LauncherUnavailable, match="gone"):
         kubernetes.cluster_connect("gone")
+
+
+def several_start(launcher, tmp_path: Path, program: str = FOREVER) -> dict:
+    fresh = handle_of(launcher, tmp_path) | {"nodes": 2}
+    return launcher.start(fresh, environment={"PROGRAM": program})
+
+
+def on_index(first: str, other: str) -> str:
+    return f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then {first}; else {other}; fi'
+
+
+def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reach_one_another_alone() -> None:
+    job, secret, service, policy = all_of(wanted_make(pods=2))
+    assert job["spec"]["completionMode"] == "Indexed" and job["spec"]["completions"] == 2
+    pod, labels = job["spec"]["template"]["spec"], {"matchLabels": {manifests.LAUNCH: wanted_make().launch}}
+    (apart,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart == {"labelSelector": labels, "topologyKey": "kubernetes.io/hostname"}
+    assert pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    variables = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}
+    hosts = variables[manifests.PODS].split(",")
+    assert hosts == [f"{job['metadata']['name']}-{index}.{pod['subdomain']}.tinkerscript.svc" for index in (0, 1)]
+    assert variables["TINKERSCRIPT_RUNTIME_ADDRESS"] == f"{hosts[0]}:7000"
+    server, each_other = policy["spec"]["ingress"]
+    assert each_other["from"] == [{"podSelector": labels}] and server["ports"] == [{"protocol": "TCP", "port": 7000}]
+    assert "PRIVATE KEY" in secret["stringData"][manifests.PODS_KEY] and "PRIVATE KEY" not in str(job)
+    assert manifests.PODS_KEY not in all_of(wanted_make())[1]["stringData"]
+
+
+def test_the_first_pod_speaks_for_all_and_all_go_with_it(cluster, launcher, tmp_path: Path) -> None:
+    handle = several_start(launcher, tmp_path, on_index(f"echo first; {WAIT}", f"echo other; {WAIT}"))
+    assert len(cluster.names("pods")) == 2
+    assert wait_until(lambda: launcher.logs(handle, lines=5) == ["first"], timeout_s=WAIT_S)
+    assert launcher.inspect(handle) == RuntimeStatus("running")
+    (job,) = cluster.names("jobs")
+    assert launcher.address(handle, port=7000) == f"{job}-0.{job}.tests.svc:7000"
+    launcher.stop(handle, grace_s=1)
+    assert left_in(cluster) == []
+
+
+def test_a_pod_that_finds_no_machine_of_its_own_is_waited_for_by_its_number(cluster, launcher, tmp_path: Path) -> None:
+    cluster.machines = 1
+    handle = several_start(launcher, tmp_path)
+    said = "pod 2 of 2: Kubernetes: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+    assert launcher.inspect(handle) == RuntimeStatus("waiting", reason=said)
+    launcher.stop(handle, grace_s=0)
+
+
+def test_the_end_of_another_pod_ends_the_first_and_is_the_reason(cluster, launcher, tmp_path: Path) -> None:
+    handle = several_start(launcher, tmp_path, on_index(f"echo first; {WAIT}", "echo missing library; exit 3"))
+    assert wait_until(lambda: fresh(cluster).inspect(handle).state == "exited", timeout_s=WAIT_S)
+    assert fresh(cluster).inspect(handle).reason == "pod 2 of 2: it ended with code 3"
+    assert "pod 2 of 2: missing library" in fresh(cluster).logs(handle, lines=5)
+    launcher.stop(handle, grace_s=0)
+    assert left_in(cluster) == []
+
+
+def test_images_that_are_missing_name_the_pods_of_several(cluster, launcher, tmp_path: Path) -> None:
+    cluster.image_missing = True
+    handle = several_start(launcher, tmp_path)
+    assert launcher.logs(handle, lines=5) == [
+        f"pod {number} of 2: ErrImagePull: stub:1: not found" for number in (1, 2)
+    ]
+    launcher.stop(handle, grace_s=0)
+
+
+def test_a_kubernetes_without_indexed_jobs_is_refused_and_nothing_stays(cluster, launcher, tmp_path: Path) -> None:
+    cluster.old = True
+    with pytest.raises(OSError, match="no Indexed Jobs"):
+        several_start(launcher, tmp_path)
+    assert left_in(cluster) == []

@@ -182,7 +182,7 @@ def test_a_node_that_cannot_be_reached_at_the_start_is_a_named_failure(cluster, 
 def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(cluster, folder, what: str) -> None:
     """Both nodes are one machine here, so that the rank of one is given another folder, or is taken for another."""
     other = tiny_model_make(folder("other"), seed=1)
-    wanted = {"model_of_n2": str(other)} if what == "model" else {"torch": "1.0"}
+    wanted = {"other_model": str(other)} if what == "model" else {"torch": "1.0"}
     found = Job(folder("job"), {"trainer_ranks": 2, "nodes": 2}, **wanted).submit().found()
     assert found["fault"] == "NodesDiffer" and found["seconds"] < MINUTE_S
     says = "on n2 its files are others than on n1" if what == "model" else "node n1 has torch 1.0"

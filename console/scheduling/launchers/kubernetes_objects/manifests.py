@@ -1,13 +1,14 @@
 """The objects of one runtime in Kubernetes, as the API takes them: pure functions of what is wanted.
 
-A Job runs the one pod. A Secret holds its lease, a Service gives its gateway a name, a NetworkPolicy admits only
-the server to it. The Job owns the other three: they are deleted with it.
+A Job runs the one pod, or one on each of several machines. A Secret holds its lease, a Service gives its gateway or its
+pods names, a NetworkPolicy admits only the server to it. The Job owns the other three: they are deleted with it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from console.config.own_certificate import certificate_make
 from console.scheduling.launchers.protocol import GATEWAY_PORT, Resources, cpus_environment, launch_session
 
 Manifest = dict[str, Any]
@@ -22,6 +23,10 @@ KEEP_ENDED_S = 86_400  # then Kubernetes deletes what we did not
 # Where clouds hand out the credentials of the node itself.
 METADATA = "169.254.0.0/16"
 GPU = "nvidia.com/gpu"
+INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation of each pod of an Indexed Job
+MACHINE = "kubernetes.io/hostname"
+# Of several pods alone, for gpu_runtime/training/nodes/pods.py.
+PODS, PODS_KEY, POD_IP = "TINKERSCRIPT_RUNTIME_PODS", "TINKERSCRIPT_RUNTIME_PODS_KEY", "TINKERSCRIPT_RUNTIME_POD_IP"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Wanted:
     claim: str = ""
     server_namespace: str = ""  # where the server's pods are; empty: where the runtime is
     nodes: Mapping[str, str] = field(default_factory=dict)
+    pods: int = 1  # one on each machine; the runtime is in the first
 
     @property
     def name(self) -> str:
@@ -61,7 +67,9 @@ def job_make(wanted: Wanted) -> Manifest:
         "metadata": _metadata(wanted),
         "spec": {
             "parallelism": 0,
-            "completions": 1,
+            "completions": wanted.pods,
+            # With an index each pod has a name of its own, by which the others find it.
+            **({"completionMode": "Indexed"} if wanted.pods > 1 else {}),
             "backoffLimit": 0,  # restarting is the reconciler's, with a new lease
             "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": KEEP_ENDED_S,
@@ -78,31 +86,42 @@ def secret_make(wanted: Wanted, owner: Manifest) -> Manifest:
         "metadata": _metadata(wanted, owner),
         "type": "Opaque",
         "immutable": True,
-        "stringData": dict(wanted.environment),
+        "stringData": dict(wanted.environment) | ({PODS_KEY: _pods_key()} if wanted.pods > 1 else {}),
     }
 
 
 def service_make(wanted: Wanted, owner: Manifest) -> Manifest:
-    """The name under which the server finds the gateway."""
+    """The name under which the server finds the gateway; of several pods, the name of each."""
+    spec: Manifest = {
+        "type": "ClusterIP",
+        "selector": {LAUNCH: wanted.launch},
+        "ports": [{"name": "gateway", "port": GATEWAY_PORT, "targetPort": GATEWAY_PORT, "protocol": "TCP"}],
+    }
+    if wanted.pods > 1:
+        spec["clusterIP"] = "None"
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(wanted, owner),
-        "spec": {
-            "type": "ClusterIP",
-            "selector": {LAUNCH: wanted.launch},
-            "ports": [{"name": "gateway", "port": GATEWAY_PORT, "targetPort": GATEWAY_PORT, "protocol": "TCP"}],
-        },
+        "spec": spec,
     }
 
 
-def service_host(name: str, namespace: str) -> str:
-    """The name of a Service inside the cluster."""
-    return f"{name}.{namespace}.svc"
+def gateway_host(name: str, namespace: str, *, pods: int) -> str:
+    """The name inside the cluster of what the gateway is behind: of a Service, or of the first of its pods."""
+    return f"{name}.{namespace}.svc" if pods == 1 else pod_host(name, namespace, 0)
+
+
+def pod_host(name: str, namespace: str, index: int) -> str:
+    """The name inside the cluster of a pod of an Indexed Job with a headless Service."""
+    return f"{name}-{index}.{name}.{namespace}.svc"
 
 
 def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
-    """In: the server, to the gateway. Out: everywhere (the server, the store, a model hub) but the node's metadata."""
+    """In: the server, to the gateway; a session's pods, to one another.
+
+    Out: everywhere (the server, the store, a model hub) but the node's metadata.
+    """
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -114,7 +133,8 @@ def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
                 {
                     "from": [_server_pods(wanted)],
                     "ports": [{"protocol": "TCP", "port": GATEWAY_PORT}],
-                }
+                },
+                *([_each_other(wanted)] if wanted.pods > 1 else []),
             ],
             "egress": [
                 {
@@ -134,6 +154,11 @@ def _server_pods(wanted: Wanted) -> Manifest:
     if wanted.server_namespace not in ("", wanted.namespace):
         peer["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": wanted.server_namespace}}
     return peer
+
+
+def _each_other(wanted: Wanted) -> Manifest:
+    """On every port: gloo's ranks choose theirs as they meet."""
+    return {"from": [{"podSelector": {"matchLabels": {LAUNCH: wanted.launch}}}], "ports": [{"protocol": "TCP"}]}
 
 
 def _labels(wanted: Wanted) -> dict[str, str]:
@@ -167,20 +192,30 @@ def _pod(wanted: Wanted) -> Manifest:
     }
     if wanted.nodes:
         pod["nodeSelector"] = dict(wanted.nodes)
+    if wanted.pods > 1:
+        pod["subdomain"] = wanted.name
+        others = {"labelSelector": {"matchLabels": {LAUNCH: wanted.launch}}, "topologyKey": MACHINE}
+        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
     if wanted.resources.gpus:
         pod["tolerations"] = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
     return pod
 
 
 def _container(wanted: Wanted) -> Manifest:
+    gateway = gateway_host(wanted.name, wanted.namespace, pods=wanted.pods)
     own = {
         "HOME": wanted.folder,
         "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
-        "TINKERSCRIPT_RUNTIME_ADDRESS": f"{service_host(wanted.name, wanted.namespace)}:{GATEWAY_PORT}",
+        "TINKERSCRIPT_RUNTIME_ADDRESS": f"{gateway}:{GATEWAY_PORT}",
         "TINKERSCRIPT_RUNTIME_NOTICE_S": str(GRACE_S - END_S),
         "TINKERSCRIPT_RUNTIME_GPUS": str(wanted.resources.gpus or 0),
         **cpus_environment(wanted.resources.cpus),
     }
+    variables: list[Manifest] = [{"name": name, "value": value} for name, value in own.items()]
+    if wanted.pods > 1:
+        names = ",".join(pod_host(wanted.name, wanted.namespace, index) for index in range(wanted.pods))
+        variables.append({"name": PODS, "value": names})
+        variables.append({"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
     mounts: list[Manifest] = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "tmp", "mountPath": "/tmp"}]
     if wanted.claim:
         models = {"name": "data", "mountPath": f"{wanted.data}/models", "subPath": "models", "readOnly": True}
@@ -192,7 +227,7 @@ def _container(wanted: Wanted) -> Manifest:
         "name": "runtime",
         "image": wanted.image,
         "workingDir": wanted.folder,
-        "env": [{"name": name, "value": value} for name, value in own.items()],
+        "env": variables,
         "envFrom": [{"secretRef": {"name": wanted.name}}],
         "ports": [{"name": "gateway", "containerPort": GATEWAY_PORT, "protocol": "TCP"}],
         "resources": _amounts(wanted.resources),
@@ -204,6 +239,11 @@ def _container(wanted: Wanted) -> Manifest:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
+
+
+def _pods_key() -> str:
+    """By what the pods of one session know each other: a certificate and its key."""
+    return "".join(certificate_make("tinkerscript pods"))
 
 
 def _amounts(resources: Resources) -> Manifest:

@@ -1,0 +1,90 @@
+"""What the pods of a runtime's Job say of it: pure functions of the client's objects.
+
+Of several pods the first, in which the runtime is, speaks for all while it lives. The others serve it: when one is
+lost, the runtime finds that out and ends, or the Job's controller ends it, with the notice of any pod.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from console.scheduling.launchers.kubernetes_objects.manifests import INDEX
+from console.scheduling.launchers.protocol import RuntimeStatus
+
+# A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
+PATIENT = {"", "ContainerCreating", "PodInitializing"}
+
+
+def pods_status(pods: Sequence[Any], *, of: int, has_failed: bool) -> RuntimeStatus:
+    """What became of a runtime of ``of`` pods, of which these are there, in order; ``has_failed``: its Job has."""
+    if not pods or pod_index(pods[0]) != 0:
+        if has_failed:
+            return RuntimeStatus("exited", reason=_others_end(pods, of))
+        return RuntimeStatus("waiting", reason="Kubernetes: the Job has no pod yet")
+    first, others = pod_status(pods[0]), pods[1:]
+    if not first.is_alive:
+        return RuntimeStatus("exited", first.code, first.reason or _others_end(others, of))
+    for pod in others:
+        if mistake := pod_mistake(pod):
+            return RuntimeStatus("exited", reason=f"{pod_title(pod, of)}{mistake}")
+    for pod in others if first.state == "running" else []:
+        if (status := pod_status(pod)).state == "waiting":
+            return RuntimeStatus("waiting", reason=f"{pod_title(pod, of)}{status.reason}")
+    return first
+
+
+def pod_status(pod: Any) -> RuntimeStatus:
+    """Of one pod."""
+    statuses = pod.status.container_statuses or []
+    state = statuses[0].state if statuses else None
+    if pod.status.phase in ("Succeeded", "Failed"):
+        ended = state.terminated if state else None
+        return RuntimeStatus("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
+    if pod.status.phase == "Running":
+        return RuntimeStatus("running")
+    if mistake := pod_mistake(pod):
+        return RuntimeStatus("exited", reason=mistake)
+    conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
+    unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
+    return RuntimeStatus("waiting", reason=f"Kubernetes: {unplaced}")
+
+
+def pod_index(pod: Any) -> int:
+    """Which of the pods of its Job it is."""
+    return int((pod.metadata.annotations or {}).get(INDEX, "0"))
+
+
+def pod_title(pod: Any, of: int) -> str:
+    """What is put before words of one of several pods."""
+    return f"pod {pod_index(pod) + 1} of {of}: " if of > 1 else ""
+
+
+def pod_mistake(pod: Any) -> str:
+    """Why its container will never start, by all that is known; empty when it will."""
+    waiting = next((status.state.waiting for status in pod.status.container_statuses or [] if status.state), None)
+    if waiting is None or (waiting.reason or "") in PATIENT:
+        return ""
+    return f"{waiting.reason}: {waiting.message or ''}".rstrip(": ")
+
+
+def _others_end(pods: Sequence[Any], of: int) -> str:
+    """Why a pod beside the runtime's ended with a failure, which ends all of them; empty where none did."""
+    for pod in pods:
+        if pod.status.phase == "Failed":
+            status = pod_status(pod)
+            return f"{pod_title(pod, of)}{status.reason or f'it ended with code {status.code}'}"
+    return ""
+
+
+def _end_reason(pod: Any, ended: Any | None) -> str:
+    """What Kubernetes says of an end beyond its code: Evicted, OOMKilled, StartError and the like."""
+    if pod.status.reason:
+        return f"{pod.status.reason}: {pod.status.message or ''}".rstrip(": ")
+    if ended is None or ended.reason in (None, "Error", "Completed"):
+        return ""
+    # Of one that had begun, the message is its last lines.
+    return ended.reason if ended.started_at else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
+
+
+def _code(code: int) -> int:
+    """Kubernetes writes 128 + n for signal n."""
+    return 128 - code if 128 < code < 160 else code
