@@ -16,6 +16,7 @@ RuntimeFault
     EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
     NodesDiffer          the nodes of a session have other versions or another base model
   ControlPlaneLost  the control plane did not respond for too long
+  ServerDiffers     what the control plane says cannot be read: it is of another version
   ControlPlaneRefused  it refused, and no repetition would change that: a bug or two versions that differ
   LeaseLost         another runtime holds the session now: end at once, write nothing more
   StoreUnavailable  the object store did not take or give a file, after retries
@@ -107,6 +108,13 @@ class EngineTrainerMismatch(FinalFault):
 class NodesDiffer(FinalFault):
     code = "nodes_differ"
     hint = "Give every node the same environment and the same files, then start the session again."
+
+
+class ServerDiffers(RuntimeFault):
+    """Of a runtime that was just started, no restart would change it; one that runs is followed by a newer one."""
+
+    code = "server_differs"
+    hint = "Give runtimes the server's version (its image, or its checkout), then start the session again."
 
 
 class ControlPlaneLost(RuntimeFault):

@@ -20,7 +20,7 @@ from .config import RuntimeConfig
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
 from .engine.vllm_process import imports_begin
-from .errors import FinalFault, RuntimeFault
+from .errors import FinalFault, RuntimeFault, ServerDiffers
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
 from .loading.libraries import libraries_wait
@@ -47,7 +47,12 @@ async def start(
     """
     async with traced_to_the_end(), Agent(config) as agent:
         on_agent(agent)
-        assignment = await agent.register()
+        try:
+            assignment = await agent.register()
+        except ServerDiffers as fault:
+            log.error("%s: %s", fault.code, fault)
+            await agent.fail(fault.code, str(fault), fault.hint)
+            return
         if assignment.traces_url:
             tracing_begin(assignment.traces_url, "tinkerscript-runtime")
         agent.status.begin(Phase.LOADING, "loading the libraries")

@@ -91,7 +91,7 @@ class Agent:
     async def register(self) -> Assignment:
         """Claim the session and begin the heartbeats; again, it only renews the presigned URLs of the assignment.
 
-        Raises LeaseLost, ControlPlaneLost, ControlPlaneRefused.
+        Raises LeaseLost, ControlPlaneLost, ControlPlaneRefused, ServerDiffers.
         """
         assignment = await self.call("/v1/runtime/register", None, Assignment, deadline_s=self._patience_s)
         await self._in_thread(self._begin())

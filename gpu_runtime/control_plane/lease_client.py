@@ -10,8 +10,16 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from gpu_runtime.config import RuntimeConfig
-from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost, StoreFull, StoreUnavailable
+from gpu_runtime.errors import (
+    ControlPlaneLost,
+    ControlPlaneRefused,
+    LeaseLost,
+    ServerDiffers,
+    StoreFull,
+    StoreUnavailable,
+)
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
+from tinkerscript.wire.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +64,7 @@ class LeaseClient:
         )
 
     async def send(self, path: str, body: bytes, response_type: type[BaseModel] | None, timeout_s: float) -> Any:
-        """One attempt. Raises ControlPlaneAway, LeaseLost, ControlPlaneRefused."""
+        """One attempt. Raises ControlPlaneAway, LeaseLost, ControlPlaneRefused, ServerDiffers."""
         if self._lease_lost is not None:
             raise self._lease_lost
         try:
@@ -64,7 +72,10 @@ class LeaseClient:
                 response = await self._client.post(path, content=body)
             if response.is_success:
                 return None if response_type is None else response_type.model_validate_json(response.content)
-        except (httpx.HTTPError, TimeoutError, ValidationError) as error:
+        except ValidationError as error:
+            assert response_type is not None, "nothing else was read"
+            raise _unreadable(response, response_type, error) from error
+        except (httpx.HTTPError, TimeoutError) as error:
             raise ControlPlaneAway(f"{type(error).__name__}: {error}") from error
         fault = _fault(response)
         if isinstance(fault, LeaseLost):
@@ -75,7 +86,7 @@ class LeaseClient:
         raise fault
 
     async def retry(self, path: str, body: bytes, response_type: type[BaseModel] | None, deadline_s: float) -> Any:
-        """Attempts until one gets a response. Raises LeaseLost, ControlPlaneRefused.
+        """Attempts until one gets a response. Raises LeaseLost, ControlPlaneRefused, ServerDiffers.
 
         After ``deadline_s``: StoreUnavailable (StoreFull) if that was the control plane's last error, else
         ControlPlaneLost.
@@ -100,6 +111,19 @@ def _lasting(away: ControlPlaneAway, words: str) -> StoreUnavailable | ControlPl
         return full
     is_store = away.error is not None and away.error.code == ErrorCode.STORAGE_UNAVAILABLE
     return StoreUnavailable(words) if is_store else ControlPlaneLost(words)
+
+
+def _unreadable(response: httpx.Response, expected: type[BaseModel], error: ValidationError) -> Exception:
+    """A response with a field of ``expected`` is our server's, of another version: no later one will be read either."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or not body.keys() & expected.model_fields.keys():
+        return ControlPlaneAway(f"{type(error).__name__}: {error}")  # another process has its port while it is down
+    problems = [f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors(include_input=False)]
+    said = "; ".join(problems)
+    return ServerDiffers(f"this runtime is of version {VERSION} and cannot read what the server says: {said}")
 
 
 def _fault(response: httpx.Response) -> Exception:

@@ -10,11 +10,13 @@ from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost
 from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.start import start
 from support.fake_control_plane import LEASE, FakeControlPlane, error_body
 from support.waiting import eventually
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import RuntimeStage, RuntimeState, StopReason
 from tinkerscript.wire.sessions import Accounting
+from tinkerscript.wire.version import VERSION
 
 HEARTBEAT, REPORT = "/v1/runtime/heartbeat", "/v1/runtime/report"
 
@@ -265,6 +267,29 @@ async def test_a_request_that_is_refused_is_not_repeated(tmp_path):
             with pytest.raises(ControlPlaneRefused, match="no such thing"):
                 await agent.fail("engine_dead", "cause")
     assert len(server.bodies("/v1/runtime/fail")) == 1
+
+
+@pytest.mark.parametrize("what", ["an option", "a kind"])
+async def test_a_server_of_another_version_fails_the_session_by_name_at_once(tmp_path, what: str):
+    """Its session has what this runtime does not know."""
+    with FakeControlPlane() as server:
+        assignment = server.assignment()
+        newer = {"config": assignment["config"] | {"new_option": 1}} if what == "an option" else {"kind": "new_kind"}
+        server.answers["/v1/runtime/register"] = (200, assignment | newer)
+        async with asyncio.timeout(10):
+            await start(config_for(server, tmp_path))
+    (failure,) = server.bodies("/v1/runtime/fail")
+    assert failure["code"] == "server_differs" and len(server.bodies("/v1/runtime/register")) == 1
+    assert f"version {VERSION}" in failure["cause"]
+    assert ("config.new_option: Extra inputs" if what == "an option" else "kind: Input should be") in failure["cause"]
+
+
+async def test_what_another_process_says_on_the_servers_port_is_no_other_version(tmp_path):
+    with FakeControlPlane() as server:
+        server.answers["/v1/runtime/register"] = (200, {"hello": "world"})
+        async with Agent(config_for(server, tmp_path), patience_s=0.3) as agent:
+            with pytest.raises(ControlPlaneLost):
+                await agent.register()
 
 
 async def test_closing_leaves_no_thread_behind(tmp_path):
