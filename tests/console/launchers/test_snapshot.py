@@ -1,9 +1,13 @@
 """One listing answers many looks, for a second, and never instead of an error."""
 
+import threading
+
 import pytest
 
+from console.scheduling.launchers import snapshot
 from console.scheduling.launchers.protocol import LauncherUnavailable
 from console.scheduling.launchers.snapshot import MAX_AGE_S, Snapshot
+from console.scheduling.processes import wait_until
 
 
 class Listing:
@@ -42,3 +46,41 @@ def test_an_engine_that_went_away_is_not_served_from_memory() -> None:
     for _ in range(2):
         with pytest.raises(LauncherUnavailable):
             listing.seen.find("a")
+
+
+def test_an_engine_that_hangs_holds_up_one_look_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "PATIENCE_S", 0.2)
+    responds, asked = threading.Event(), []
+
+    def take() -> dict[str, int]:
+        asked.append(None)
+        assert responds.wait(20)
+        return {"a": 1}
+
+    seen = Snapshot(take)
+    for _ in range(5):
+        with pytest.raises(LauncherUnavailable, match="no response for 0 s"):
+            seen.find("a")
+    assert len(asked) == 1, "the others were told at once"
+    responds.set()
+    assert wait_until(lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"], timeout_s=20)
+    assert seen.find("a") == 1
+
+
+def test_what_was_being_listed_when_we_changed_it_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "PATIENCE_S", 0.2)
+    responds, listings = threading.Event(), [{"a": 1}, {"a": 2}]
+
+    def take() -> dict[str, int]:
+        found = listings.pop(0)
+        if found == {"a": 1}:
+            assert responds.wait(20)
+        return found
+
+    seen = Snapshot(take)
+    with pytest.raises(LauncherUnavailable):
+        seen.find("a")
+    seen.forget()
+    responds.set()
+    assert wait_until(lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"], timeout_s=20)
+    assert seen.find("a") == 2
