@@ -43,7 +43,8 @@ class Snapshot(Generic[SeenT]):
         asking.thread.join(0.0 if self._is_slow else PATIENCE_S)
         self._is_slow = asking.thread.is_alive()
         if self._is_slow:
-            raise LauncherUnavailable(f"it has given no response for {time.monotonic() - asking.began_at:.0f} s")
+            # The same words each time: other ones would be another line of the log and of the session's record.
+            raise LauncherUnavailable(f"it gives no response within {PATIENCE_S:g} s to what runs there")
         self._asking = None
         if asking.error is not None:
             raise asking.error
@@ -57,7 +58,6 @@ class _Listing(Generic[SeenT]):
         self._take = take
         self.found: Mapping[str, SeenT] = {}
         self.error: Exception | None = None
-        self.began_at = time.monotonic()
         self.thread = threading.Thread(target=self._run, name="launcher-listing", daemon=True)
         self.thread.start()
 
