@@ -93,6 +93,37 @@ def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_
     expect(reward).to_have_attribute("data-shown", "1 12")  # a chart that is not zoomed follows the run
 
 
+def test_a_zoom_is_in_the_address_for_all_charts_and_ends_by_keyboard_and_with_its_axis(page: Page) -> None:
+    sign_up(page, "zelda@example.org")
+    played = Played(page)
+    page.goto(f"/sessions/{make_session(page, 'link')}?smooth=0.5")
+    reward = page.get_by_role("img", name=re.compile("^Reward by"))
+    played.send(*(metric(step) for step in range(1, 21)))
+    assert shown(reward) == (1, 20)
+    drag(page, reward, 0.5, 0.8)
+    expect(page).to_have_url(re.compile(r"\?smooth=0.5&zoom=[0-9.]+(~|%7E)[0-9.]+$"))
+    low, high = shown(reward)
+    assert 9 < low < 12 < 15 < high < 17
+    played = Played(page)  # of the channel that the page opens next
+    page.reload()
+    played.send(*(metric(step) for step in range(1, 21)))
+    loss = page.get_by_role("img", name=re.compile("^Loss by"))
+    assert shown(reward) == pytest.approx((low, high), abs=0.01)
+    assert shown(loss) == pytest.approx((low, high), abs=0.01)
+    page.get_by_role("button", name="Show the whole range").press("Enter")
+    expect(reward).to_have_attribute("data-shown", "1 20")
+    expect(loss).to_have_attribute("data-shown", "1 20")
+    expect(page).to_have_url(re.compile(r"\?smooth=0.5$"))
+    drag(page, reward, 0.2, 0.4)
+    expect(page).to_have_url(re.compile("zoom="))
+    reward.locator(".u-over").dblclick()
+    expect(page).to_have_url(re.compile(r"\?smooth=0.5$"))
+    drag(page, reward, 0.2, 0.4)
+    expect(page).to_have_url(re.compile("zoom="))
+    page.get_by_label("Over").select_option("tokens")  # whose numbers are others
+    expect(page).to_have_url(re.compile(r"\?smooth=0.5&x=tokens$"))
+
+
 def test_a_step_without_a_gradient_gives_the_reason(page: Page) -> None:
     sign_up(page, "greta@example.org")
     played = Played(page)

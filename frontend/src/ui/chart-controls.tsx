@@ -1,6 +1,8 @@
 // What the charts of a page stand over and how much they are smoothed. It is in the address: a link shows the same curves.
 import { useAddress, withPart } from "./address-part";
+import { Button } from "./button";
 import { AXES, axisOf } from "./chart-axis";
+import { zoomOf } from "./chart-zoom";
 import { inputClass } from "./field";
 import { MAX_SMOOTHING, smoothingOf } from "./smoothing";
 
@@ -21,7 +23,7 @@ export function ChartControls() {
           value={axisOf(address)}
           onChange={(event) => {
             const chosen = event.target.value;
-            setAddress((before) => withPart(before, "x", chosen === "step" ? "" : chosen), { replace: true });
+            setAddress((before) => withPart(withPart(before, "x", chosen === "step" ? "" : chosen), "zoom", ""), { replace: true });
           }}
         >
           {AXES.map(({ value, name }) => (
@@ -58,6 +60,17 @@ export function ChartControls() {
         />
         Logarithmic
       </label>
+      {zoomOf(address) && (
+        <Button
+          look="quiet"
+          className="h-7! text-xs"
+          onClick={() => {
+            setAddress((before) => withPart(before, "zoom", ""), { replace: true });
+          }}
+        >
+          Show the whole range
+        </Button>
+      )}
     </div>
   );
 }

@@ -7,6 +7,7 @@ import { axisText, type Axis } from "./chart-axis";
 import { alignedData, isZoomed, positive, valueAt, zoomOver, type Band, type Series } from "./chart-data";
 import { ChartMarkers } from "./chart-markers";
 import type { Marker, Place } from "./chart-marks";
+import { isSameRange, type Range } from "./chart-zoom";
 import { number } from "./format";
 import { retried } from "./retried";
 import { useColourScheme, usePrinting } from "./theme";
@@ -33,6 +34,9 @@ export interface ChartProps {
   log?: boolean;
   /** Where a click on a point leads: its address and its name. */
   linkOf?: (index: number) => { to: string; text: string } | null;
+  /** What of the axis is shown, by identity; null: all of it. Without `onZoom` the chart keeps its range itself. */
+  zoom?: Range | null;
+  onZoom?: (range: Range | null) => void;
   /** What happened where on the axis. */
   markers?: readonly Marker[];
   /** Whether its marks can be reached by keyboard: of several charts with the same ones, one should have it. */
@@ -43,7 +47,7 @@ export interface ChartProps {
   isLoading?: boolean;
 }
 
-export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, log = false, linkOf, markers, hasReadableMarkers = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
+export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, log = false, linkOf, zoom = null, onZoom, markers, hasReadableMarkers = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [picked, setPicked] = useState<number | null>(null);
@@ -56,6 +60,10 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   const isNear = useNear(container, printing) || printing;
   const data = useMemo(() => alignedData(x, log ? positive(series) : series, band), [x, series, band, log]);
   const latest = useRef(data);
+  const zoomRef = useRef({ zoom, onZoom });
+  useEffect(() => {
+    zoomRef.current = { zoom, onZoom };
+  });
   const empty = x.length === 0;
   const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, axis, overlay, printing, log, scheme]);
 
@@ -86,8 +94,10 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
     const draw = ({ plotMake }: Awaited<ReturnType<typeof plotLoad>>) => {
       if (isGone) return;
       setIsLost(false);
-      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, log: byPowers, onHover, onPick: setPicked, onPlace }, latest.current);
+      const asked = zoomRef.current.zoom;
+      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, log: byPowers, onHover, onPick: setPicked, onZoom: (range) => zoomRef.current.onZoom?.(range), onPlace }, latest.current);
       plot.current = made.plot;
+      if (asked) made.plot.setScale("x", asked);
       remove = made.remove;
     };
     void plotLoad().then((plots) => {
@@ -101,6 +111,17 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
       remove?.();
     };
   }, [look, empty, isNear, tries]);
+
+  const isZoomKept = onZoom !== undefined;
+  useEffect(() => {
+    const drawn = plot.current;
+    if (!drawn || !isZoomKept) return;
+    const known = drawn.data[0] as number[];
+    const [first, end] = [known[0], known[known.length - 1]];
+    if (zoom ? !isSameRange(drawn.scales.x ?? {}, zoom) : isZoomed(drawn.scales.x ?? {}, known) && first !== undefined && end !== undefined) {
+      drawn.setScale("x", zoom ?? { min: first ?? 0, max: end ?? 0 });
+    }
+  }, [zoom, isZoomKept]);
 
   const last = x.length - 1;
   const link = picked !== null && picked <= last ? linkOf?.(picked) : null;

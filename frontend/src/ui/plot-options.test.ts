@@ -8,7 +8,7 @@ test("the label of the last tick has its place on every axis", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
   const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
   for (const { value: axis } of AXES) {
-    const { padding } = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, log: false, onHover: () => undefined, onPick: () => undefined, onPlace: () => undefined });
+    const { padding } = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, log: false, onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined });
     const ticks = [1, 10, 100, 1000, 10_000, 99_999, 2_000_000, 86_340, 43_140, 604_800];
     const longest = Math.max(...ticks.map((tick) => tickText(axis, tick).length));
     expect(padding?.[1], axis).toBeGreaterThanOrEqual((longest * WIDEST_PX) / 2);
@@ -18,7 +18,7 @@ test("the label of the last tick has its place on every axis", () => {
 test("values are by their powers of ten where that is asked for, and by themselves elsewhere", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
   const look = { element: { clientWidth: 600, dataset: {} } as unknown as HTMLElement, lines: [], banded: false, height: 100, axis: "step" as const, overlay: false, printed: false };
-  const options = (log: boolean) => plotOptions({ ...look, log, onHover: () => undefined, onPick: () => undefined, onPlace: () => undefined });
+  const options = (log: boolean) => plotOptions({ ...look, log, onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined });
   expect([options(true).scales?.y?.distr, options(false).scales?.y?.distr]).toEqual([3, undefined]);
   const text = options(true).axes?.[1]?.values as (plot: unknown, splits: (number | null)[]) => string[];
   expect(text(null, [1, null, 10])).toEqual(["1", "", "10"]); // it leaves ticks without a name

@@ -2,6 +2,7 @@
 import type uPlot from "uplot";
 import { tickText, type Axis } from "./chart-axis";
 import type { Place } from "./chart-marks";
+import type { Range } from "./chart-zoom";
 import { number } from "./format";
 
 const DECADES = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
@@ -31,6 +32,8 @@ export interface PlotLook {
   onHover: (index: number | null) => void;
   /** A click that is no drag. */
   onPick: (index: number) => void;
+  /** A range that was chosen in this plot with the mouse; null: all of it again. Plots that share its cursor follow by themselves. */
+  onZoom: (range: Range | null) => void;
   /** Where it is drawn and what of the axis it shows: at first, and whenever that has changed. */
   onPlace: (place: Place) => void;
 }
@@ -40,7 +43,7 @@ export function plotWidth(element: HTMLElement, printed: boolean): number {
   return Math.max(Math.min(element.clientWidth, printed ? PAPER_WIDTH : Infinity), 50);
 }
 
-export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, log, onHover, onPick, onPlace }: PlotLook): uPlot.Options {
+export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, log, onHover, onPick, onZoom, onPlace }: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -50,6 +53,7 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     grid: { stroke: colour("--line"), width: 1 },
     ticks: { show: false },
   };
+  let isPressed = false; // here, and not in a plot that shares the cursor
   const edge: uPlot.Series = { stroke: "transparent", points: { show: false } };
   return {
     width: plotWidth(element, printed),
@@ -71,9 +75,22 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     hooks: {
       ready: [
         (plot) => {
+          plot.over.addEventListener("mousedown", () => {
+            isPressed = true;
+          });
           plot.over.addEventListener("click", () => {
+            isPressed = false;
             if (typeof plot.cursor.idx === "number") onPick(plot.cursor.idx);
           });
+          plot.over.addEventListener("dblclick", () => {
+            onZoom(null);
+          });
+        },
+      ],
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select;
+          if (isPressed && width > 0) onZoom({ min: plot.posToVal(left, "x"), max: plot.posToVal(left + width, "x") });
         },
       ],
       setCursor: [

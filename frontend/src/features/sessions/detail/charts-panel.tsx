@@ -1,15 +1,16 @@
 // The curves of a session in groups that fold, over what the address says.
 import { useQuery } from "@tanstack/react-query";
-import { memo, useMemo } from "react";
-import { useSearchParams } from "react-router";
+import { memo, useCallback, useMemo } from "react";
 import { metricsQuery, stepsOf } from "../../../api/metrics";
 import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session, StepMetrics } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { axisOf, type Axis } from "../../../ui/chart-axis";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { Chart } from "../../../ui/chart";
+import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
@@ -31,7 +32,7 @@ interface ChartsPanelProps {
 export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoading }: ChartsPanelProps) {
   const { id } = session;
   const { steps: recorded, evaluations } = record;
-  const [address] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const weight = smoothingOf(address);
   const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, !hasEnded(session));
   const markers = useRunMarkers({ session, record, evaluations, axis, steps, x });
@@ -50,8 +51,17 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
     const step = steps[index]?.step;
     return step === undefined ? null : { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` };
   };
+  const asked = zoomText(zoomOf(address));
+  const zoom = useMemo(() => zoomOf(new URLSearchParams({ zoom: asked })), [asked]);
+  const onZoom = useCallback(
+    (range: Range | null) => {
+      setAddress((before) => withPart(before, "zoom", zoomText(range)), { replace: true });
+    },
+    [setAddress],
+  );
   const placeholder = session.policy_version > 0 ? "No steps are kept" : "No step yet";
-  const common = { x, axis, isLoading, placeholder, linkOf, markers };
+  const zooming = { zoom, onZoom };
+  const common = { x, axis, ...zooming, isLoading, placeholder, linkOf, markers };
   const log = isLog(address);
   const folded = foldedGroups(address);
   const firstShown = GROUPS.find(({ key }) => !folded.includes(key))?.key;
@@ -74,7 +84,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
             {group.key === "reward" && (
               <div className="divide-y divide-line sm:col-span-2">
                 <Chart {...plots.reward} {...common} hasReadableMarkers={firstShown === "reward"} band={band} height={220} />
-                {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} height={150} />}
+                {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} {...(axis === "step" ? zooming : {})} height={150} />}
               </div>
             )}
             {drawn.map((plot, at) => (

@@ -15,7 +15,7 @@ export function viewOf(address: URLSearchParams): string {
 /** The address with the view's parts in the place of its own; all that is no part of a view stays. */
 export function withView(address: URLSearchParams, view: string): URLSearchParams {
   const next = new URLSearchParams(address);
-  for (const name of PARTS) next.delete(name);
+  for (const name of [...PARTS, "zoom"]) next.delete(name); // a range is one of this run and axis
   for (const [name, value] of new URLSearchParams(view)) if (PARTS.includes(name)) next.set(name, value);
   return next;
 }
