@@ -129,6 +129,59 @@ def test_no_page_has_what_axe_a_small_window_or_paper_finds(page: Page, run: Run
     assert {name: here for name, here in problems.items() if here} == {}
 
 
+# What the operator of a server with devices is told, which this run's person is not.
+OPERATORS = {
+    "runtimes": 2, "warm_runtimes": 1, "waiting": 1, "oldest_waits_since": "2026-01-01T00:00:00Z",
+    "devices": [
+        {"device": "0", "used_by": "session", "session_id": "ses_1", "session_name": "W" * 90},
+        {"device": "1", "used_by": "warm", "session_id": None, "session_name": None},
+        {"device": "2", "used_by": "nobody", "session_id": None, "session_name": None},
+    ],
+    "projects": [
+        {"project_id": "prj_1", "name": "N" * 90, "runtimes": 2, "devices": 1, "device_quota": 4, "waiting": 1},
+        {"project_id": "prj_2", "name": "two", "runtimes": 0, "devices": 0, "device_quota": None, "waiting": 0},
+    ],
+}  # fmt: skip
+PLACES = [
+    {"name": "here", "kind": "", "launcher": "process", "max_runtimes": 2, "running": 2, "queued": 1},
+    {"name": "a-cluster-of-a-long-name", "kind": "h100x8", "launcher": "slurm", "max_runtimes": 16, "running": 3,
+     "queued": 0},
+]  # fmt: skip
+
+
+def test_no_dialog_and_nothing_of_an_operator_has_it(page: Page, run: Run) -> None:
+    page.add_init_script(path=AXE)
+    problems = {}
+    told = run.api.get(run.api.base_url.copy_with(path="/v1/capacity")).json()
+    page.route("**/v1/capacity", lambda route: route.fulfill(json=told | {"server": OPERATORS}))
+    page.route("**/v1/places", lambda route: route.fulfill(json={"items": PLACES}))
+    page.goto("/capacity")
+    expect(page.get_by_role("region", name="Projects", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Places", exact=True).get_by_role("row")).to_have_count(3)
+    problems["operator"] = found(page, "capacity-operator")
+    page.unroute("**/v1/capacity")
+    page.unroute("**/v1/places")
+    page.goto(f"/sessions/{run.session_id}")
+    settle(page)
+    opened = {
+        "palette": ("Go to", page.get_by_role("combobox", name="Go to or do")),
+        "alerts": ("Alerts", page.get_by_role("dialog", name="Alerts")),
+        "views": ("Views…", page.get_by_role("dialog", name="Saved views")),
+    }
+    for name, (button, shown) in opened.items():
+        page.get_by_role("button", name=button).first.click()
+        expect(shown).to_be_visible()
+        problems[name] = []
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            problems[name] += [f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS)]
+            photograph(page, f"{name}-{theme}")
+        page.keyboard.press("Escape")
+        expect(shown).to_have_count(0)
+    page.emulate_media(color_scheme=None, reduced_motion=None)
+    assert {name: here for name, here in problems.items() if here} == {}
+
+
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 DARK, LIGHT = "rgb(15, 18, 22)", "rgb(245, 246, 248)"
 PLOT_WIDTHS = "[...document.querySelectorAll('.u-wrap')].map((plot) => plot.clientWidth)"
