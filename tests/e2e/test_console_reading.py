@@ -120,7 +120,7 @@ def test_a_zoom_is_in_the_address_for_all_charts_and_ends_by_keyboard_and_with_i
     expect(page).to_have_url(re.compile(r"\?smooth=0.5$"))
     drag(page, reward, 0.2, 0.4)
     expect(page).to_have_url(re.compile("zoom="))
-    page.get_by_label("Over").select_option("tokens")  # whose numbers are others
+    page.get_by_role("combobox", name="Over").select_option("tokens")  # whose numbers are others
     expect(page).to_have_url(re.compile(r"\?smooth=0.5&x=tokens$"))
 
 
