@@ -38,14 +38,14 @@ export function AlertCenter() {
       </Popover.Trigger>
       <Popover.Portal>
         <Popover.Content align="end" sideOffset={4} aria-label="Alerts" className="z-10 w-[min(26rem,calc(100vw-2rem))] rounded-lg border border-line bg-raised shadow-lg">
-          <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
+          <div className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
             <h2 className="font-semibold">Alerts</h2>
             {newest && unread > 0 && (
               <Button look="quiet" className="h-7" disabled={read.isPending} onClick={() => { read.mutate(newest.id); }}>
                 Mark all as read
               </Button>
             )}
-          </header>
+          </div>
           <ErrorNotice error={error ?? read.error} />
           {data?.items.length === 0 && <p className="px-4 py-6 text-center text-muted">Nothing needs your attention.</p>}
           <ul className="max-h-96 divide-y divide-line overflow-y-auto" tabIndex={0} aria-label="Newest alerts">
