@@ -4,10 +4,23 @@ server's own stands by. Usage: ``lead_with_fake_runtimes.py [fake_runtime.py]``.
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import django
 
 TICK_S = 0.25
+
+
+def clusters(command: tuple[str, ...]) -> dict[str, Any]:
+    """The launchers of further places, which are of Slurm."""
+    from django.conf import settings
+
+    from console.scheduling.launchers.slurm import SlurmLauncher
+
+    return {
+        place.name: SlurmLauncher(command, options=place.options.slurm_options, resources=place.options.resources)
+        for place in settings.PLACES.values()
+    }
 
 
 def main() -> None:
@@ -19,7 +32,8 @@ def main() -> None:
 
     call_command("migrate", interactive=False, verbosity=0)
     script = Path(__file__).with_name(sys.argv[1] if len(sys.argv) > 1 else "fake_runtime.py")
-    reconciler = Reconciler(ProcessLauncher((sys.executable, str(script))))
+    command = (sys.executable, str(script))
+    reconciler = Reconciler(ProcessLauncher(command), elsewhere=clusters(command))
     while not reconciler.reconcile_once():
         time.sleep(TICK_S)
     print("leading", flush=True)

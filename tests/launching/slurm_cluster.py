@@ -39,7 +39,7 @@ ReturnToService=2
 MinJobAge=300
 KillWait=2
 GresTypes=gpu
-NodeName=n[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports[1]}-{ports[2]}] CPUs=8 RealMemory=4096 Gres=gpu:2
+NodeName=n[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports[1]}-{ports[2]}] CPUs=8 RealMemory=6144 Gres=gpu:2
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
