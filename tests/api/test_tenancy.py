@@ -52,7 +52,7 @@ NUMBERS = {"step"}  # of the session in the path
 NAMES_ROWS = {"cursor", "supersedes", "model"}
 NAMES_NOTHING = {
     "after", "before", "limit", "kind", "wait_s", "newest", "names", "x", "points",
-    "base_model", "config", "priority", "budget", "state", "lines", "pinned",
+    "base_model", "config", "priority", "budget", "state", "lines", "marks", "pinned",
     "reverse", "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
     "actor", "action", "target", "since", "until", "metric", "above", "address", "value", "steps", "runs",
