@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -22,10 +20,10 @@ from gpu_runtime.training.nodes.line import versions, versions_differ
 from gpu_runtime.training.nodes.remote_rank import MODULE
 from launching.slurm_cluster import slurm_cluster
 from support import node_ranks
+from support.lost_ranks import MINUTE_S, found_within_a_minute
 from support.tiny_model import tiny_model_make
 
 RUN_S = 480
-MINUTE_S = 60
 TWO: dict[str, object] = {"trainer_ranks": 2, "zero_stage": 2}
 
 
@@ -146,17 +144,7 @@ def test_a_rank_that_is_lost_is_a_named_failure_within_a_minute(cluster, folder,
     job = Job(folder("job"), {"trainer_ranks": 2, "nodes": 2}).submit()
     rank = job.remote()
     lost = [rank] if how == signal.SIGKILL else [*rank.parents()[:1], rank]  # its slurmstepd
-    for process in lost:
-        process.send_signal(how)
-    began = time.monotonic()
-    try:
-        found = job.found()
-        assert time.monotonic() - began < MINUTE_S
-    finally:
-        for process in reversed(lost):
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
-                process.kill()
+    found = found_within_a_minute(lost, how, job.found)
     if how == signal.SIGSTOP:
         assert found["fault"] == "TrainerFailed" and "node n2 is not reached" in found["says"]
     else:

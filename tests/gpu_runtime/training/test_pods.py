@@ -11,7 +11,6 @@ import shlex
 import signal
 import ssl
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,10 +29,11 @@ from gpu_runtime.training.nodes.remote_rank import MODULE, SILENT_S
 from launching.backends import kubernetes_launcher
 from launching.fake_kubernetes import FakeKubernetes
 from support import node_ranks
+from support.lost_ranks import MINUTE_S, found_within_a_minute
 from support.ports import free_port
 from support.tiny_model import tiny_model_make
 
-RUN_S, MINUTE_S = 240, 60
+RUN_S = 240
 TWO: dict[str, object] = {"trainer_ranks": 2, "nodes": 2}
 HOST = f"exec {sys.executable} -m gpu_runtime"
 
@@ -90,17 +90,7 @@ def test_what_is_lost_of_the_other_pod_is_a_named_failure_within_a_minute(cluste
     job = Job(cluster, tmp_path)
     rank, pod = job.rank_elsewhere(), job.pod(1)
     lost, how = ([pod, rank] if what != "rank" else [rank]), signal.SIGSTOP if what == "silent" else signal.SIGKILL
-    for process in lost:
-        process.send_signal(how)
-    began = time.monotonic()
-    try:
-        found = job.found()
-        assert time.monotonic() - began < MINUTE_S
-    finally:
-        for process in lost:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
-                process.kill()
+    found = found_within_a_minute(lost, how, job.found)
     if what == "rank":
         assert found["fault"] == "TrainerKilled" and "trainer rank 1 was killed" in found["says"]
     else:
