@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.errors import ModelUnsupported
 
 from .checkpointing import layers_recompute
+from .cpu.token_logprobs import TokenLogprobs
 from .cpu.tree_attention import ATTENTION
 from .objective.regularizers import token_entropy
 from .rows.tensors import RowTensors
@@ -168,6 +169,9 @@ def allowed_alone(logits_KV: Tensor, allowed_KB: Tensor) -> Tensor:
 
 def token_logprobs(logits_KV: Tensor, target_K: Tensor, temperature_K: Tensor | None = None) -> Tensor:
     """log softmax(logits / T)[target] = logit[target] / T - logsumexp(logits / T): of the sampled distribution."""
+    if logits_KV.device.type == "cpu":
+        logprobs_K: Tensor = TokenLogprobs.apply(logits_KV, target_K, temperature_K)
+        return logprobs_K
     if temperature_K is not None:
         logits_KV = logits_KV / temperature_K[:, None]
     return logits_KV.gather(1, target_K[:, None])[:, 0] - logits_KV.logsumexp(dim=1)
