@@ -25,7 +25,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as engine and trainer wait, so that their parts are timed alike
+# As engine and trainer wait, so that their parts are timed alike.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 from limit_parts import Shapes, decoding_parts, parts_table, training_parts  # noqa: E402
 
