@@ -81,8 +81,10 @@ def _path(scope: dict[str, Any]) -> str:
     """The gateway's path and query, exactly as sent. Raises RelayError for anything that could leave /v1/ and
     ``BESIDE_V1``."""
     path = scope["path"].removeprefix(PREFIX)
-    if not (path.startswith("/v1/") or path in BESIDE_V1) or {".", ".."} & set(path.split("/")) or "\\" in path:
+    raw = (scope.get("raw_path") or scope["path"].encode()).decode("ascii")
+    is_known = path.startswith("/v1/") or path in BESIDE_V1
+    # As sent, too, it begins like this: what is left of it stands behind the gateway's port.
+    if not (is_known and raw.startswith(f"{PREFIX}/")) or {".", ".."} & set(path.split("/")) or "\\" in path:
         raise RelayError(404, "not_found", f"There is nothing at {scope['path']}. The base_url ends in /openai/v1.")
-    raw = scope.get("raw_path") or scope["path"].encode()
     query = scope.get("query_string", b"")
-    return raw.decode("ascii").removeprefix(PREFIX) + (f"?{query.decode('ascii')}" if query else "")
+    return raw.removeprefix(PREFIX) + (f"?{query.decode('ascii')}" if query else "")

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.response import Response
@@ -83,6 +84,8 @@ def _headers_add(response: HttpResponse, error: DomainError, body: ErrorBody) ->
 
 
 def _unforeseen(request: HttpRequest, error: BaseException | None) -> DomainError:
+    if isinstance(error, TooManyFieldsSent):
+        return InvalidRequest("The query has too many parameters.", hint="Ask for less at once.")
     return disk_full_of(error) or _internal(request, error)
 
 

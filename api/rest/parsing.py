@@ -15,6 +15,7 @@ from console.errors import InvalidRequest
 
 # Names in all objects of a body together. Each unknown one costs time to refuse.
 MAX_MEMBERS, MAX_MEMBERS_LARGE = 1_000, 50_000
+MAX_DEPTH = 100  # of values inside each other: what writes them later, pydantic and databases, has limits of its own
 MAX_INTEGER = 2**53 - 1  # beyond it readers of JSON differ, and a database column may not hold it
 YEARS = range(1970, 9999)  # of a time that is asked for: a day more or less, and any zone, is still a time
 NUL = "\0"
@@ -111,14 +112,17 @@ def _fields(error: ValidationError) -> list[dict[str, str]]:
 
 
 def _problems(data: Any) -> Iterator[dict[str, str]]:
-    pending = [("", data)]  # a list instead of recursion: nesting is the client's choice
+    pending = [("", data, 0)]  # a list instead of recursion: nesting is the client's choice
     while pending:
-        path, value = pending.pop()
+        path, value, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            yield {"field": path.partition(".")[0], "problem": f"has values more than {MAX_DEPTH} deep in each other"}
+            return
         if isinstance(value, dict):
-            pending += [(f"{path}.{key}" if path else key, inner) for key, inner in value.items()]
-            pending += [(f"the name {key!a}", key) for key in value if NUL in key or not key.isascii()]
+            pending += [(f"{path}.{key}" if path else key, inner, depth + 1) for key, inner in value.items()]
+            pending += [(f"the name {key!a}", key, depth) for key in value if NUL in key or not key.isascii()]
         elif isinstance(value, list):
-            pending += [(f"{path}.{index}", inner) for index, inner in enumerate(value)]
+            pending += [(f"{path}.{index}", inner, depth + 1) for index, inner in enumerate(value)]
         elif isinstance(value, int) and abs(value) > MAX_INTEGER:
             yield {"field": path, "problem": f"is beyond {MAX_INTEGER}, the largest whole number that JSON keeps exact"}
         elif isinstance(value, float) and not math.isfinite(value):

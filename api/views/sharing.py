@@ -12,11 +12,13 @@ from api.rest.requests import ApiRequest, ShareRequest
 from api.views.queries import MetricQuery, SharedEpisodeQuery, TimelinesQuery
 from api.views.sessions import columns_of
 from api.views.trajectories import stored_timelines
+from console.errors import Forbidden
 from console.sessions.episodes import selectors as episodes
 from console.sessions.saved_views import services as saved_views
 from console.sessions.saved_views.models import SavedView
 from console.sessions.sharing import services
 from console.sessions.sharing.models import ShareLink
+from tinkerscript.wire.account import Scope
 from tinkerscript.wire.episodes import EpisodeList
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.saved_views import SavedViewCreate, SavedViewList, SavedViewUpdate, SavedViewView
@@ -24,7 +26,13 @@ from tinkerscript.wire.reading.sharing import ShareCreate, ShareCreated, SharedR
 
 
 def share_create(request: ApiRequest, session_id: str, body: ShareCreate) -> ShareCreated:
-    """Make a link that reads the session without an account."""
+    """Make a link that reads the session without an account, for a caller who may read it."""
+    if Scope.SESSIONS_READ not in request.auth.scopes:
+        raise Forbidden(
+            f"This needs the scope {Scope.SESSIONS_READ} too: a link reads.",
+            hint=f"Use a key that has both: {settings.PUBLIC_URL}/keys",
+            details={"needed": Scope.SESSIONS_READ, "scopes": sorted(request.auth.scopes)},
+        )
     link, token = services.share_create(
         project=request.auth.project,
         session_id=session_id,

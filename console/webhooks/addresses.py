@@ -16,6 +16,9 @@ from django.conf import settings
 
 from console.errors import InvalidRequest
 
+# Of IANA's special-purpose registries (RFC 6890), what Python 3.11 takes for an address of the Internet. A cloud's
+# metadata has been at 192.0.0.192.
+SPECIAL = [ipaddress.ip_network(each) for each in ("192.0.0.0/24", "3fff::/20", "5f00::/16")]
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 NAME = re.compile(
     r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*"
@@ -76,6 +79,8 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None and not is_public(str(inner)):
             return False
+    if any(ip in network for network in SPECIAL):
+        return False
     return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 

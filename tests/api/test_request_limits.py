@@ -5,7 +5,7 @@ import json
 import pytest
 from django.test import Client
 
-from api.rest.parsing import MAX_MEMBERS, MAX_MEMBERS_LARGE
+from api.rest.parsing import MAX_DEPTH, MAX_MEMBERS, MAX_MEMBERS_LARGE
 from api.routes import api
 from console.server.request_limits import MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES, body_limit
 from console.users.models import Project
@@ -47,6 +47,21 @@ def test_a_refusal_names_the_first_twenty_problems_and_counts_the_rest(client: C
     details = post(client, "/v1/sessions", {f"name{index}": index for index in range(50)}).json()["error"]["details"]
     assert len(details["fields"]) == 20
     assert details["more"] == 31  # thirty names and the base model that is missing
+
+
+def test_values_inside_each_other_are_refused_past_a_depth(client: Client, project: Project) -> None:
+    """Where each field is known too: what takes it apart later goes down by itself."""
+    session = factories.session_make(project, state="ready")
+    for depth, status in ((MAX_DEPTH - 4, 201), (MAX_DEPTH + 1, 400), (900, 400)):
+        row = json.loads("[" * depth + "]" * depth)
+        answer = post(client, f"/v1/sessions/{session.id}/tasks", {"rows": [{"name": f"t{depth}", "row": row}]})
+        assert answer.status_code == status, (depth, answer.content)
+    assert f"more than {MAX_DEPTH} deep" in answer.json()["error"]["message"]
+
+
+def test_a_query_of_very_many_parameters_is_refused_in_the_usual_body(client: Client) -> None:
+    answer = client.get("/v1/sessions?" + "&".join(["state=ready"] * 3_000))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
 
 
 def test_the_end_of_an_episode_may_have_a_reward_for_each_of_many_calls(client: Client, project: Project) -> None:

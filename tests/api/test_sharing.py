@@ -17,7 +17,7 @@ from console.sessions.sharing.models import ShareLink
 from console.users.models import ApiKey, Membership, User
 from support import factories
 from support.route_cases import BODIES, LEASE_BODIES, LINK_ROUTES, WITHOUT_ID, ask
-from tinkerscript.wire.account import Role
+from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.episodes import EpisodeAnnotate
 from tinkerscript.wire.events import EventKind
 
@@ -164,6 +164,14 @@ def test_a_link_that_was_made_with_a_key_ends_with_that_key(hers, owner, project
     ApiKey.objects.filter(id=expired).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert [reader.get("/v1/shared").status_code for reader in readers] == [401] * 2
     assert len(ask(owner, "GET", "/sessions/{session_id}/shares", hers).json()["items"]) == 1, "of hers['share_id']"
+
+
+def test_a_key_that_may_not_read_makes_no_link(hers, project, alice, client_for) -> None:
+    writer = client_for(factories.key_make(project, alice, [Scope.SESSIONS_WRITE]))
+    before = ShareLink.objects.count()
+    refused = ask(writer, "POST", "/sessions/{session_id}/shares", hers, {"expires_in_days": 1})
+    assert refused.status_code == 403 and Scope.SESSIONS_READ in refused.json()["error"]["message"]
+    assert ShareLink.objects.count() == before
 
 
 def test_making_and_revoking_a_link_is_in_the_audit_log_without_its_token(hers, owner) -> None:

@@ -268,7 +268,7 @@ def test_receivers_that_never_respond_delay_their_own_project_alone(project, own
         "http://example.com/", "https://127.0.0.1/", "https://127.1/", "https://0x7f.1/", "https://2130706433/",
         "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://10.1.2.3/", "https://192.168.0.1/",
         "https://169.254.169.254/latest/meta-data", "https://[fe80::1]/", "https://[64:ff9b::7f00:1]/",
-        "https://0.0.0.0/", "https://[::]/", "https://224.0.0.1/", "https://100.64.0.1/",
+        "https://192.0.0.192/", "https://[3fff::1]/", "https://[5f00::1]/", "https://0.0.0.0/", "https://[::]/", "https://224.0.0.1/", "https://100.64.0.1/",
         "https://localhost/", "https://localhost.:443/", "https://LOCALHOST./", "https://a.localhost/", "https://db/",
         "https://127.0.0.1./", "https://127.0.0.1../", "https://127.1./", "https://0177.0.0.1/", "https://017700000001/",
         "https://0x7f000001/", "https://0x7F.0.0.0x1/", "https://10.1/", "https://[::ffff:7f00:1]/", "https://[::127.0.0.1]/",
