@@ -19,6 +19,7 @@ from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
 from api.rest.parsing import NUL, NUL_PROBLEM
+from api.rest.rate_limit import key_requests_take
 from api.tinker import account, bookkeeping, compressed, custom_losses, records, refusals, search
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller, caller_get
@@ -27,7 +28,9 @@ from api.tinker.relaying import RELAYED, relay, relay_refusal
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
 
 PREFIX = "/api/v1/"
-MAX_SMALL_BODY_BYTES = 1 << 20
+# What is passed on to a runtime may be larger, and of the rest what tells of a client or holds a graph.
+MAX_SMALL_BODY_BYTES, MAX_TOLD_BODY_BYTES = 64 << 10, 1 << 20
+TOLD = ("telemetry", "create_custom_loss")
 RUN = r"training_runs/(?P<model_id>[^/]+)"
 CHECKPOINT = RUN + r"/checkpoints/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]+)"
 ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
@@ -109,7 +112,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
         return Answer.of({"detail": f"Of compressed bodies {PREFIX}{compressed.PATH} reads zstd, and no other."}, 415)
     if path in RELAYED and method == "POST":
         return await _relayed(path, caller, scope, receive, is_compressed=bool(encodings))
-    body = await body_read(receive, None, limit_bytes=MAX_SMALL_BODY_BYTES)
+    body = await body_read(receive, None, limit_bytes=MAX_TOLD_BODY_BYTES if path in TOLD else MAX_SMALL_BODY_BYTES)
     if NUL in unquote(path) or NUL in unquote(scope.get("query_string", b"").decode("latin-1")):
         return Answer.of({"detail": f"The address {NUL_PROBLEM}."}, 400)
     found = None
@@ -181,7 +184,12 @@ async def _handle(
         names["query"] = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
     if "once" in wanted:  # what a client repeats when it sends a request again
         names["once"] = dict(scope["headers"]).get(b"x-idempotency-key", b"").decode("latin-1")
-    return await database_sync_to_async(handler)(*arguments, **names)
+
+    def counted() -> Answer:
+        key_requests_take(caller.key, size_bytes=len(body))
+        return handler(*arguments, **names)
+
+    return await database_sync_to_async(counted)()
 
 
 def _model(annotation: Any) -> type[BaseModel]:
@@ -201,5 +209,5 @@ def _refusal(error: DomainError) -> Answer:
         status = 402
     elif isinstance(error, Conflict):
         status = 400
-    detail = f"{error.message} {error.hint}".strip()
-    return Answer.of({"detail": detail, "code": error.code, "details": json.loads(json.dumps(error.details))}, status)
+    body = {"detail": f"{error.message} {error.hint}".strip(), "code": error.code, "details": error.details}
+    return Answer.of(body, status, error.details.get("retry_after_s"))

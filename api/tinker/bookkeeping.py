@@ -1,7 +1,5 @@
 """Sessions, models and samplers of Tinker clients: what the control plane serves by itself. Each runs in a thread."""
 
-from typing import Any
-
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
 from api.tinker.requests import (
@@ -22,6 +20,7 @@ from console.tinker import services
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.copies import checkpoint_copy
 from console.tinker.models import TinkerModel, TinkerSampler
+from console.tinker.telemetry import telemetry_keep
 from console.tinker.tokens import credential_key
 from console.users.models import Project
 from tinkerscript.wire.account import Scope
@@ -106,7 +105,7 @@ def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
         found = services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
     except DomainError:  # a client without a session reports under a name of its own
         return Answer.of({"status": "accepted"})
-    services.telemetry_keep(tinker_session=found, events=[_bounded(event) for event in body.events])
+    telemetry_keep(tinker_session=found, events=body.events)
     return Answer.of({"status": "accepted"})
 
 
@@ -218,14 +217,3 @@ def _reader(caller: TinkerCaller, weights_access_token: str | None) -> Project:
 
 def _model_promised(model: TinkerModel) -> Answer:
     return Answer.of({"request_id": f"{model.session_id}|train:{model.number}:0", "model_id": model.id})
-
-
-def _bounded(value: Any, depth: int = 4) -> Any:
-    """What a client said, of a size that a record can hold."""
-    if isinstance(value, str):
-        return value[:2000]
-    if isinstance(value, dict):
-        return {str(name)[:100]: _bounded(each, depth - 1) for name, each in list(value.items())[:40]} if depth else {}
-    if isinstance(value, list):
-        return [_bounded(each, depth - 1) for each in value[:40]] if depth else []
-    return value if isinstance(value, int | float | bool) or value is None else str(value)[:200]

@@ -4,14 +4,26 @@ but for those of ``Lenient``.
 Source: the types of the ``tinker`` client, version 0.38.0.
 """
 
-from typing import Any, Literal
+import json
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from api.views.queries import Time
 from tinkerscript.wire.tinker.custom_loss import CustomLoss
 from tinkerscript.wire.tinker.messages import LoraOptions
 
 MAX_METADATA = 64
+MAX_NAMED = 200  # of what a search names
+
+
+def _json_check(value: dict[str, Any]) -> dict[str, Any]:
+    """pydantic reads NaN and infinity, which no JSON has and no database keeps."""
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+Metadata = Annotated[dict[str, Any], AfterValidator(_json_check), Field(max_length=MAX_METADATA)]
 
 
 class Body(BaseModel):
@@ -38,7 +50,7 @@ class SessionCreateBody(Body):
     """``/create_session``."""
 
     tags: list[str] = Field([], max_length=MAX_METADATA)
-    user_metadata: dict[str, Any] | None = Field(None, max_length=MAX_METADATA)
+    user_metadata: Metadata | None = None
     sdk_version: str = Field("", max_length=40)
     project_id: str | None = None
     display_name: str | None = Field(None, max_length=200)
@@ -75,7 +87,7 @@ class ModelCreateBody(Body):
     session_id: str
     model_seq_id: int = Field(ge=0, lt=10**9)
     base_model: str = Field(min_length=1, max_length=400)
-    user_metadata: dict[str, Any] | None = Field(None, max_length=MAX_METADATA)
+    user_metadata: Metadata | None = None
     lora_config: LoraOptions | None = None
     optimizer_config: OptimizerConfig | None = None
 
@@ -88,7 +100,7 @@ class ModelLoadBody(Body):
     path: str
     optimizer: bool
     base_model: str | None = None
-    user_metadata: dict[str, Any] | None = Field(None, max_length=MAX_METADATA)
+    user_metadata: Metadata | None = None
     optimizer_config: OptimizerConfig | None = None
     weights_access_token: str | None = None
 
@@ -139,21 +151,21 @@ class StatusQuery(Body):
     """One status that is searched for."""
 
     type: Literal["active", "cancelled", "failed", "client_finished"]
-    reasons: list[Literal["success", "errored", "interrupted"]] | None = Field(None, min_length=1)
+    reasons: list[Literal["success", "errored", "interrupted"]] | None = Field(None, min_length=1, max_length=3)
 
 
 class SearchCursor(Body):
     """Where the next page begins."""
 
-    last_created_at: AwareDatetime
-    last_session_id: str = ""
-    last_checkpoint_uuid: str = ""
+    last_created_at: Time
+    last_session_id: str = Field("", max_length=200)
+    last_checkpoint_uuid: str = Field("", max_length=200)
 
 
 class Search(Body):
     """What both searches share."""
 
-    project_ids: list[str] | None = None
+    project_ids: list[str] | None = Field(None, max_length=MAX_NAMED)
     user_metadata: dict[str, str] = Field({}, max_length=MAX_METADATA)
     owner: SearchOwner = SearchOwner()
     limit: int = Field(50, ge=1, le=200)
@@ -164,15 +176,15 @@ class SessionSearch(Search):
     """``/sessions/search``."""
 
     session_id: str | None = None
-    display_name: str | None = Field(None, min_length=1)
-    statuses: list[StatusQuery] | None = Field(None, min_length=1)
+    display_name: str | None = Field(None, min_length=1, max_length=200)
+    statuses: list[StatusQuery] | None = Field(None, min_length=1, max_length=16)
 
 
 class CheckpointSearch(Search):
     """``/search_checkpoints``, a call of 0.39."""
 
     checkpoint_type: Literal["training", "sampler", "external"] | None = None
-    base_models: list[str] | None = None
+    base_models: list[str] | None = Field(None, max_length=MAX_NAMED)
 
 
 class ExternalUploadStart(Body):

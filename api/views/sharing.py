@@ -26,7 +26,7 @@ from tinkerscript.wire.reading.sharing import ShareCreate, ShareCreated, SharedR
 
 
 def share_create(request: ApiRequest, session_id: str, body: ShareCreate) -> ShareCreated:
-    """Make a link that reads the session without an account, for a caller who may read it."""
+    """Make a link that reads the session without an account."""
     if Scope.SESSIONS_READ not in request.auth.scopes:
         raise Forbidden(
             f"This needs the scope {Scope.SESSIONS_READ} too: a link reads.",

@@ -13,12 +13,14 @@ from django.utils import timezone
 from console.live.models import EventRecord, LogChunk, ResourceChunk
 from console.sessions.models import Session
 from console.sessions.states import ENDED
+from console.tinker.models import TinkerSession
 from console.users.idempotency import KEPT_FOR as RESPONSES_KEPT_FOR
 from console.users.models import IdempotencyRecord
 from console.webhooks.models import Delivery
 from console.webhooks.services import KEPT_FOR as DELIVERIES_KEPT_FOR
 from tinkerscript.wire.events import EventKind
 
+IDLE_CLIENTS_KEPT_FOR = timedelta(days=30)  # Tinker sessions that used no model
 AT_ONCE = 1_000  # rows of one statement: a longer one would keep writers waiting
 
 
@@ -32,6 +34,9 @@ def expired_remove() -> None:
         Delivery.objects.filter(next_at=None, created_at__lt=now - DELIVERIES_KEPT_FOR),
         IdempotencyRecord.objects.filter(created_at__lt=now - RESPONSES_KEPT_FOR),
         BrowserSession.objects.filter(expire_date__lt=now),
+        TinkerSession.objects.filter(
+            finished__isnull=False, heartbeat_at__lt=now - IDLE_CLIENTS_KEPT_FOR, runtimes=None, models=None
+        ),
     ):
         _delete_some(rows)
     if settings.RECORD_DAYS:

@@ -16,6 +16,7 @@ from console.sessions.services import session_create, session_stop
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerRuntime, TinkerSampler, TinkerSession
+from console.tinker.telemetry import telemetry_record
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
@@ -25,7 +26,6 @@ from tinkerscript.wire.tinker.messages import MAX_RANK, LoraOptions
 
 MAX_CONTEXT_LENGTH = 8192  # of what is sampled and trained; a base model's own length where that is less
 LEAST_RANK = 32  # a runtime's engine has room for adapters of one rank at most, which is set when it starts
-TELEMETRY_KEPT, LOUD = 50, ("WARNING", "ERROR", "CRITICAL")  # events of one message of a client
 VANISHED_S = 600.0  # without a heartbeat, which a client sends every 10 s
 
 
@@ -73,33 +73,6 @@ def tinker_session_finish(*, tinker_session: TinkerSession, reason: str, detail:
         data = {"name": "tinker_session_finished", "reason": reason, "detail": detail[:2000]}
         event_record(session_id=runtime.session_id, kind=EventKind.EVENT, data=data)
         session_stop(project=runtime.session.project, session_id=runtime.session_id)
-
-
-def telemetry_keep(*, tinker_session: TinkerSession, events: list[dict[str, Any]]) -> None:
-    """Put what a client says of itself on the record of its runtimes, or keep it until it has one.
-
-    Of more than TELEMETRY_KEPT of one message, or before a runtime, those go first that say least.
-    """
-    with transaction.atomic():
-        row = TinkerSession.objects.select_for_update().get(id=tinker_session.id)
-        runtimes = list(row.runtimes.all())
-        if not runtimes:
-            row.early_telemetry = _loudest(row.early_telemetry + events)
-            row.save(update_fields=["early_telemetry"])
-        for runtime in runtimes:
-            _telemetry_record(runtime, _loudest(events))
-
-
-def _loudest(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """At most TELEMETRY_KEPT, in their order."""
-    ranked = sorted(range(len(events)), key=lambda at: events[at].get("severity") not in LOUD)
-    return [events[at] for at in sorted(ranked[:TELEMETRY_KEPT])]
-
-
-def _telemetry_record(runtime: TinkerRuntime, events: list[dict[str, Any]]) -> None:
-    for event in events:
-        data = {"name": "tinker_client", "at": timezone.now().isoformat(), "event": event}
-        event_record(session_id=runtime.session_id, kind=EventKind.EVENT, data=data)
 
 
 def tinker_sessions_vanished_finish() -> None:
@@ -255,6 +228,6 @@ def session_for_base_model(tinker_session: TinkerSession, key: ApiKey, base_mode
     runtime = TinkerRuntime.objects.create(tinker_session=tinker_session, base_model=base_model, session=session)
     early = TinkerSession.objects.values_list("early_telemetry", flat=True).get(id=tinker_session.id)
     if early:
-        _telemetry_record(runtime, early)
+        telemetry_record(runtime, early)
         TinkerSession.objects.filter(id=tinker_session.id).update(early_telemetry=[])
     return session

@@ -9,6 +9,7 @@ from console.live.models import EventRecord, ResourceChunk
 from console.live.services import event_record
 from console.scheduling.retention import expired_remove
 from console.sessions.models import Session
+from console.tinker.models import TinkerRuntime, TinkerSession
 from console.users.models import IdempotencyRecord
 from console.webhooks.models import Delivery
 from console.webhooks.services import webhook_create
@@ -38,6 +39,19 @@ def test_old_deliveries_responses_and_sign_ins_go(project) -> None:
     assert set(Delivery.objects.values_list("id", flat=True)) == set(kept)
     assert [row.key for row in IdempotencyRecord.objects.all()] == ["new"]
     assert [row.session_key for row in BrowserSession.objects.all()] == ["here"]
+
+
+def test_tinker_clients_that_used_no_model_go_and_others_stay(project, alice) -> None:
+    finished, kept = {"type": "success", "detail": "", "at": ago(days=40).isoformat()}, []
+    session = factories.session_make(project)
+    for days, end, runs in ((40, finished, None), (20, finished, None), (40, None, None), (40, finished, session)):
+        row = TinkerSession.objects.create(project=project, finished=end)
+        TinkerSession.objects.filter(id=row.id).update(heartbeat_at=ago(days=days))
+        if runs is not None:
+            TinkerRuntime.objects.create(tinker_session=row, base_model="m", session=runs)
+        kept.append(row.id)
+    expired_remove()
+    assert set(TinkerSession.objects.values_list("id", flat=True)) == set(kept[1:])
 
 
 def test_the_record_of_a_session_that_ended_long_ago_goes_but_for_what_it_used(project, settings) -> None:

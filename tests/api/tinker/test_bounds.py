@@ -1,0 +1,88 @@
+"""A client of the Tinker wire can neither stall the server nor fill its database: what it sends has bounds."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from api.rest import rate_limit
+from console.live.models import EventRecord
+from console.tinker import telemetry
+from console.tinker.models import TinkerSession
+from support.tinker_client import Client
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"display_name": " ".join(f"w{number}" for number in range(1_200))},
+        {"statuses": [{"type": "active"}] * 500},
+        {"statuses": [{"type": "client_finished", "reasons": ["success"] * 500}]},
+        {"project_ids": ["prj_1"] * 1_000},
+        {"cursor": {"last_created_at": "9999-12-31T23:59:59-14:00", "last_session_id": "x"}},
+        {"cursor": {"last_created_at": "0001-01-01T00:00:00+14:00", "last_session_id": "x"}},
+    ],
+)
+async def test_a_search_is_refused_that_no_database_could_answer(query: dict[str, Any], alices: Client) -> None:
+    status, answer = await alices.send("POST", "sessions/search", query)
+    assert status == 400, answer
+    assert next(iter(query)) in answer["detail"]
+
+
+async def test_a_search_of_checkpoints_names_so_many_models(alices: Client) -> None:
+    assert (await alices.send("POST", "search_checkpoints", {"base_models": ["m"] * 201}))[0] == 400
+    assert await alices.post("search_checkpoints", {"base_models": ["m"] * 200}) == {
+        "checkpoints": [],
+        "next_cursor": None,
+    }
+
+
+async def test_only_calls_that_need_it_take_a_large_body(alices: Client) -> None:
+    text = "x" * (70 << 10)
+    for path in ("create_session", "sessions/search", "create_sampling_session", "session_heartbeat"):
+        assert (await alices.send("POST", path, {"session_id": text, "tags": [text]}))[0] == 413, path
+    assert await alices.post("telemetry", {"events": [{"text": text}], "session_id": "a name of its own"})
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+async def test_a_number_that_no_json_has_is_refused_or_told_as_text(number: str, alices: Client) -> None:
+    body = f'{{"tags": [], "user_metadata": {{"a": [{number}]}}}}'.encode()
+    status, answer = await alices.send("POST", "create_session", body)
+    assert status == 400 and "user_metadata" in answer["detail"]
+    session_id = await alices.session()
+    body = f'{{"session_id": "{session_id}", "events": [{{"a": {number}, "b": 1{"0" * 30}}}]}}'.encode()
+    assert await alices.send("POST", "telemetry", body) == (200, {"status": "accepted"})
+    row = await TinkerSession.objects.aget(id=session_id)
+    assert row.early_telemetry == [{"a": str(float(number)), "b": "1" + "0" * 30}]
+
+
+async def test_what_a_client_says_of_itself_has_a_bound_on_the_record(alices: Client, monkeypatch) -> None:
+    monkeypatch.setattr(telemetry, "ON_RECORD", 70)
+    session_id = await alices.session()
+    made = await alices.model(session_id)
+    for message in range(3):
+        flood = [{"event": f"{message}-{number}", "texts": ["y" * 5_000] * 200} for number in range(40)]
+        await alices.post(
+            "telemetry", {"events": [{**each, "texts": each["texts"][:4]} for each in flood], "session_id": session_id}
+        )
+    rows = EventRecord.objects.filter(session_id=made["request_id"].partition("|")[0]).order_by("id")
+    said = [row.data["event"] async for row in rows if row.data.get("name") == "tinker_client"]
+    assert [each["event"] for each in said] == [f"{m}-{n}" for m in range(3) for n in range(40)][-70:]
+    await alices.post(
+        "telemetry", {"events": [{"event": "wide", "texts": ["y" * 5_000] * 40}], "session_id": session_id}
+    )
+    last = await rows.alast()
+    assert last.data["event"]["event"] == "wide" and len(json.dumps(last.data["event"])) <= telemetry.EVENT_BYTES
+
+
+async def test_requests_count_with_those_of_rest_and_by_their_bytes(alices: Client, settings, monkeypatch) -> None:
+    settings.RATE_LIMIT_PER_MINUTE = 60  # ten in a window
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(time=lambda: 1_000_003.0))
+    large = {"events": [{"text": "x" * (70 << 10)}], "session_id": "a name of its own"}
+    found = [(await alices.send("POST", "telemetry", large))[0] for _ in range(4)]
+    assert found == [200, 200, 429, 429], "five requests each"
+    status, answer = await alices.send("GET", "sessions")
+    assert status == 429 and answer["code"] == "rate_limited"
