@@ -3,6 +3,7 @@
 import urllib.error
 import urllib.request
 
+from django.conf import settings
 from django.core.cache import cache
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -37,7 +38,8 @@ def problems_list() -> list[str]:
 def problems_find() -> list[str]:
     problems = []
     if leader_status() is None:
-        problems.append("No reconciler runs: sessions do not start or end. Run `python manage.py reconcile`.")
+        where = " for one of the places" if settings.PLACES else ""
+        problems.append(f"No reconciler runs{where}: sessions do not start or end. Run `python manage.py reconcile`.")
     url = store_get().endpoint_url
     try:
         with urllib.request.urlopen(url, timeout=STORE_TIMEOUT_S):

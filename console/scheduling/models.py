@@ -4,12 +4,13 @@ from django.db import models
 
 
 class LeaderLease(models.Model):
-    """One row: which reconciler leads, until when, and how long its last tick took."""
+    """A place: which reconciler leads it, until when, how long its last tick took, and who would lead it instead."""
 
-    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    place = models.CharField(primary_key=True, max_length=40)
     holder = models.CharField(max_length=80)
     expires_at = models.DateTimeField()
     tick_s = models.FloatField(default=0.0)
+    wanted_by = models.CharField(max_length=80, default="", blank=True)
 
 
 class ServerInstance(models.Model):

@@ -65,6 +65,11 @@ class QueuedStarts:
             self.later = {session_id: later for session_id, later in self.later.items() if session_id in queued}
             self._ended &= queued
 
+    def forget(self) -> None:
+        """Another reconciler may have started them meanwhile."""
+        self.later.clear()
+        self._ended.clear()
+
     def start(self, session_id: str) -> None:
         """Start it if it can be now. Raises SlowToEnd, Conflict, LauncherUnavailable."""
         session = Session.objects.get(id=session_id)

@@ -12,6 +12,7 @@ from django.utils import timezone
 from console.scheduling import leader
 from console.scheduling.leader import holder_new, leader_renew, leader_status
 from console.scheduling.models import LeaderLease
+from tinkerscript.wire.config import HERE
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +27,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def leads(holder: str, after_s: float = 0) -> bool:
-    return leader_renew(holder=holder, now=timezone.now() + timedelta(seconds=after_s))
+    return bool(leader_renew(holder=holder, now=timezone.now() + timedelta(seconds=after_s)))
 
 
 @pytest.mark.parametrize("collected", [False, True])
@@ -87,7 +88,7 @@ def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch
     assert leads(old)
     process.kill()
     process.wait(25)
-    seen = leader.killed_holders()
-    assert seen == [old] and leads(fast)
-    monkeypatch.setattr(leader, "killed_holders", lambda: seen)
+    seen = leader.free_find([HERE], timezone.now())
+    assert seen[HERE].holder == old and leads(fast)
+    monkeypatch.setattr(leader, "free_find", lambda *_: seen)
     assert not leads(slow) and LeaderLease.objects.get().holder == fast

@@ -28,7 +28,7 @@ TICK_S = 0.5
 
 
 class Command(BaseCommand):
-    help = "Start, watch, restart and end the runtimes of sessions. One leads; others stand by."
+    help = "Start, watch, restart and end the runtimes of sessions. Several share the places; others stand by."
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
@@ -51,6 +51,7 @@ class Command(BaseCommand):
             try:
                 close_old_connections()
                 reconciler.reconcile_once()
+                reconciler.share()
             except Exception:
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
             stop.wait(TICK_S)

@@ -12,6 +12,7 @@ from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import devices_take
+from console.sessions.limits.quotas import device_quota_recheck
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.states import Actor
@@ -30,7 +31,7 @@ def runtime_launch(
 ) -> None:
     """Move the session to provisioning, with a lease, and start its runtime.
 
-    Raises DevicesShort, NotStarted, and SlowToEnd while an earlier one is not gone.
+    Raises DevicesShort, NotStarted, SlowToEnd while an earlier one is not gone, and Conflict where it cannot be now.
 
     ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the queue. What names
     the runtime is stored before it is started.
@@ -38,6 +39,7 @@ def runtime_launch(
     folder, gpus = settings.DATA / "runtimes" / session.id, session.devices or 0
     chosen = warm.choose(session) if warm else None
     with transaction.atomic():
+        device_quota_recheck(session=session)
         named = gpus if launcher.names_devices else 0
         devices = devices_take(session_id=session.id, count=named, known=known, kept=kept, warm_id=chosen)
         fresh = launcher.new_handle(

@@ -27,13 +27,15 @@ def queue_order() -> list[Turn]:
     )
 
 
-def queue_next(*, slots: Mapping[str, int]) -> list[str]:
+def queue_next(*, slots: Mapping[str, int], unknown: bool = True) -> list[str]:
     """The ids of the sessions that start now, given so many free slots at each place.
 
-    One whose place is full lets those of other places go by. One whose place is not there any more is among them: its
-    start says so.
+    One whose place is full lets those of other places go by. With ``unknown``, those whose place is not there any more
+    are among them: their start says so.
     """
     left, elsewhere = Counter(slots), _elsewhere()
+    if not unknown:
+        left.update(dict.fromkeys(elsewhere.values() - left.keys(), 0))
     if left.total() <= 0 and left.keys() >= set(elsewhere.values()):
         return []
     chosen = []

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db.models import Sum
 
-from console.errors import QuotaExceeded
+from console.errors import Conflict, QuotaExceeded
 from console.sessions.limits.queue import devices_in_use
 from console.sessions.models import ArchivePart, Checkpoint, EpisodePack, Session
 from console.sessions.states import ENDED
@@ -32,6 +32,16 @@ def device_quota_check(*, project: Project, devices: int) -> None:
             hint="Ask for fewer devices, or ask who runs this server for more.",
             details={"limit": project.device_quota, "used": 0},
         )
+
+
+def device_quota_recheck(*, session: Session) -> None:
+    """Raises Conflict where what has been started since its turn was found leaves its project too few devices.
+
+    Call it in the transaction that starts it: reconcilers of two places may start sessions of one project.
+    """
+    row = Project.objects.select_for_update().filter(id=session.project_id, device_quota__isnull=False).first()
+    if row is not None and devices_in_use()[row.id] + max(1, session.devices or 1) > (row.device_quota or 0):
+        raise Conflict("Its project has all the devices that it may have.", hint="It starts when one of them ends.")
 
 
 def session_quota_check(*, project: Project, devices: int) -> None:
