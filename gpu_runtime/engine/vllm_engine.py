@@ -114,6 +114,7 @@ class VllmEngine:
         if device == "cpu":
             await llm.collective_rpc("seeds_set_right")
             await llm.collective_rpc("raw_logprobs_set")
+            await llm.collective_rpc("sampling_set")
             await llm.collective_rpc("layers_flatten")
         engine = cls(
             llm, config.max_context_length, shares_device=shares_device, keeps_calls=config.max_staleness > 0,

@@ -1,5 +1,7 @@
-"""What vLLM's worker gets besides its own methods, in every engine of ours: weights; on a CPU seeds, scores, layers."""
+"""What vLLM's worker gets besides its own methods, in every engine of ours: weights; on a CPU seeds, scores, draws,
+layers."""
 
+from gpu_runtime.engine.cpu.inverse_sampling import sampling_install
 from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.raw_logprobs import raw_install
@@ -16,6 +18,10 @@ class EngineWorker(WeightReceiver):
     def raw_logprobs_set(self) -> None:
         """Score sampled tokens at temperature 1 too, where it is asked for; called once, before the first request."""
         raw_install(self.model_runner)
+
+    def sampling_set(self) -> None:
+        """Draw a token by one random number and not by one for each id; called once on a CPU."""
+        sampling_install(self.model_runner)
 
     def grammars_bound(self, cpu_s: float = FOLLOW_CPU_S) -> None:
         """End calls whose grammar takes longer to be followed; called once, before the first request."""
