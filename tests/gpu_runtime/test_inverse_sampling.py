@@ -49,6 +49,15 @@ def test_an_id_of_probability_0_is_never_drawn_whatever_the_point(point, only):
     assert inverse_draw(logprobs_V[None], torch.tensor([point], dtype=torch.float64)).item() in (only, 5)
 
 
+def test_a_row_of_nan_has_an_id_of_the_vocabulary_and_disturbs_no_other_row():
+    logprobs_BV = torch.full((3, BLOCK + 100), NONE)
+    logprobs_BV[:, 300] = 0.0
+    logprobs_BV[1] = torch.nan
+    ids = inverse_draw(logprobs_BV, torch.full((3,), 0.5, dtype=torch.float64)).tolist()
+    assert ids[0] == ids[2] == 300
+    assert 0 <= ids[1] < BLOCK + 100
+
+
 def drawing() -> SimpleNamespace:
     """A worker's runner, as far as the sampler is asked of it."""
     sampler = SimpleNamespace(logprobs_mode="processed_logprobs", use_fp64_gumbel=False, forward=None)

@@ -40,17 +40,20 @@ def sampling_install(runner: "GPUModelRunner") -> None:
 
 
 def inverse_draw(logprobs_BV: Tensor, points_B: Tensor) -> Tensor:
-    """The id of each row in whose interval the row's point of [0, 1) falls, ``[B]``; minus infinity is never drawn."""
+    """The id of each row in whose interval the row's point of [0, 1) falls, ``[B]``; minus infinity is never drawn.
+
+    A row of NaN has some id, whose log-probability says what it is: the batch's other rows go on.
+    """
     count = len(logprobs_BV)
     weights_BV = pad(logprobs_BV, (0, -logprobs_BV.shape[1] % BLOCK), value=-torch.inf).exp_()
     weights_BGS = weights_BV.view(count, -1, BLOCK)
     until_BG = weights_BGS.sum(dim=-1).cumsum(dim=-1, dtype=torch.float64)
     place_B1 = _below(points_B[:, None] * until_BG[:, -1:], until_BG[:, -1:])
-    block_B1 = torch.searchsorted(until_BG, place_B1, right=True)
+    block_B1 = torch.searchsorted(until_BG, place_B1, right=True).clamp_(max=until_BG.shape[1] - 1)
     before_B1 = pad(until_BG, (1, 0)).gather(1, block_B1)
     until_BS = weights_BGS[torch.arange(count), block_B1[:, 0]].cumsum(dim=-1, dtype=torch.float64)
     within_B1 = torch.searchsorted(until_BS, _below(place_B1 - before_B1, until_BS[:, -1:]), right=True)
-    return (block_B1 * BLOCK + within_B1)[:, 0]
+    return (block_B1 * BLOCK + within_B1)[:, 0].clamp_(max=logprobs_BV.shape[1] - 1)
 
 
 def _below(place_B1: Tensor, end_B1: Tensor) -> Tensor:
