@@ -62,8 +62,7 @@ class Learner:
         self._agent, self._store, self._batches = agent, store, batches
         self._engine, self._trainer, self._archive = engine, trainer, archive
         self._upload: asyncio.Task[None] | None = None
-        self._status = agent.status
-        self._mismatches = MismatchCount()
+        self._status, self._mismatches = agent.status, MismatchCount()
         trainer.on_progress = agent.status.advance
         batches.on_set_aside = self._tell_of_level_groups
         self.on_committed: Callable[[int], Awaitable[None]] | None = None  # with the step of the last committed state
@@ -203,22 +202,21 @@ class Learner:
     async def _learn(self, batch: Batch, *, serve: bool) -> None:
         """Samples, gradient, step, hand-over, record."""
         began = time.monotonic()
-        metrics, before = await self._update(batch)
+        metrics, before, after = await self._update(batch)
         trained = time.monotonic()
         if serve and metrics["tokens_computed"]:
             self._status.begin(Phase.HANDOVER, f"handing over the weights of step {batch.step}")
             await self._hand_over(batch.step)
         self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
         replaced = await self._batches.groups_set_aside(batch.step)
-        aside = [spread for spread in replaced if spread is not None]
-        statistics: dict[str, Any] = batch_statistics(batch, self._config, aside)
+        statistics: dict[str, Any] = batch_statistics(batch, self._config, [it for it in replaced if it is not None])
         if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
             self._mismatches.agreed()
         measured = StepMetrics(
             step=batch.step, **statistics, **metrics, groups_replaced=len(replaced), train_s=trained - began,
             rollout_s=began - self._rollout_began, handover_s=time.monotonic() - trained,
         )  # fmt: skip
-        await self._batches.step_done(batch.step, measured.model_dump(), before)
+        await self._batches.step_done(batch.step, measured.model_dump(), before, after)
         self._status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
         self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
         self._rollout_began = time.monotonic()
@@ -231,16 +229,18 @@ class Learner:
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
 
-    async def _update(self, batch: Batch) -> tuple[dict[str, Any], TokenValues]:
+    async def _update(self, batch: Batch) -> tuple[dict[str, Any], TokenValues, TokenValues]:
         samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         if not samples:
-            return dict.fromkeys(NOTHING_LEARNED, 0.0), {}
+            return dict.fromkeys(NOTHING_LEARNED, 0.0), {}, {}
         staleness = int(batch_statistics(batch, self._config)["staleness_max"])
         coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
         counted = await self._batches.step_metrics(batch.step) is not None
         async with self._device_lent():
             done = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef, counted)
-        return done.metrics | {"entropy_coef": coef}, await asyncio.to_thread(by_answer, batch, samples, done.before_ST)
+        both = done.before_ST, done.after_ST
+        before, after = [await asyncio.to_thread(by_answer, batch, samples, values_ST) for values_ST in both]
+        return done.metrics | {"entropy_coef": coef}, before, after
 
     async def _hand_over(self, version: int) -> None:
         await self._trainer.publish(self._handover)

@@ -43,6 +43,9 @@ TIMELINE = pa.struct(
             pa.list_(pa.float32()),
             "the trainer's, before the step that trained it; null: computed by none; 0 where the mask is 0",
         ),
+        _column(
+            "trainer_logprobs_after", pa.list_(pa.float32()), "after that step, in sessions with logprobs_after_step"
+        ),
         _column("policy_versions", pa.list_(pa.int32()), "whose weights sampled the token; -1 where the mask is 0"),
         _column("temperatures", pa.list_(pa.float32()), "at which the token was sampled; 1 where the mask is 0"),
         _column("allowed", pa.list_(pa.int32()), "which of allowed_sets a grammar left to choose from; -1: every id"),
@@ -149,6 +152,7 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
     temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
     raw = [[None] * len(each.token_ids) if each.raw_logprobs is None else each.raw_logprobs for each in merged]
     before = [each.trainer_logprobs or [None] * len(each.token_ids) for each in merged]
+    after = [each.trainer_logprobs_after or [None] * len(each.token_ids) for each in merged]
     allowed_T = allowed_of(timeline, merged) or (None,) * len(timeline.token_ids_T)
     numbers_T, sets = sets_number(allowed_T)
     return {
@@ -159,6 +163,7 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
         "logprobs": timeline.logprobs_T,
         "raw_logprobs": by_token(timeline, merged, raw, elsewhere=0.0),
         "trainer_logprobs": by_token(timeline, merged, before, elsewhere=0.0),
+        "trainer_logprobs_after": by_token(timeline, merged, after, elsewhere=0.0),
         "policy_versions": by_token(timeline, merged, [piece.versions for piece in merged], elsewhere=-1),
         "temperatures": by_token(timeline, merged, temperatures, elsewhere=1.0),
         "allowed": numbers_T,

@@ -92,6 +92,9 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
         trainer_logprobs=_of_answers(
             sample, records, lambda _, answer: answer.trainer_logprobs_T or None, elsewhere=0.0
         ),
+        trainer_logprobs_after=_of_answers(
+            sample, records, lambda _, answer: answer.trainer_logprobs_after_T or None, elsewhere=0.0
+        ),
         temperatures=[sample.temperature_at(t) if sample.mask_T[t] else 1.0 for t in positions],
         allowed=numbers_T,
         allowed_sets=[base64.b64encode(each).decode() for each in sets],

@@ -160,9 +160,11 @@ class Batches:
             self._stepping = False
             self._changes.notify()
 
-    async def step_done(self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES) -> None:
+    async def step_done(
+        self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES, after: TokenValues = NO_VALUES
+    ) -> None:
         """The step's weights are served: its episodes are trained, ``policy_version`` is at least ``step``."""
-        await self._executor.run(self._journal.batches.step_done, step, metrics, before)
+        await self._executor.run(self._journal.batches.step_done, step, metrics, before, after)
         self.policy_version = max(self.policy_version, step)
         self._forget(step)
         await self._drop_stale()

@@ -104,11 +104,13 @@ class BatchTable:
         row = self._database.row("SELECT * FROM refused_batches WHERE name = ?", name)
         return read_refused(row) if row else None
 
-    def step_done(self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES) -> bool:
+    def step_done(
+        self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES, after: TokenValues = NO_VALUES
+    ) -> bool:
         """The step is done: its episodes are trained. False (and no change) when it was recorded before.
 
-        ``before``: the trainer's own log-probabilities before it, of each token of each answer. The documents of the
-        episodes that have some are stored once more.
+        ``before`` and ``after``: the trainer's own log-probabilities before and after it, of each token of each answer.
+        The documents of the episodes that have some are stored once more.
         """
         with self._database.transaction() as sql:
             if sql.execute("SELECT 1 FROM steps WHERE step = ?", (step,)).fetchone():
@@ -119,7 +121,7 @@ class BatchTable:
                 " AND id IN (SELECT episode_id FROM batch_episodes WHERE step = ?)",
                 (step, step),
             )
-            trainer_logprobs_insert(sql, before)
+            trainer_logprobs_insert(sql, before, after)
             return True
 
     def step_metrics(self, step: int) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from gpu_runtime.journal.records import EpisodeRecord, dump
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 ERASED = "erased"  # the reason of an erased episode
-OF_CALLS = ("allowed_sets", "raw_logprobs", "trainer_logprobs", "completions")
+OF_CALLS = ("allowed_sets", "raw_logprobs", "trainer_logprobs", "trainer_logprobs_after", "completions")
 OF_EPISODE = (
     "calls", "episodes_to_report", "stored_documents", "reference_gaps", "reward_changes", "kept_advantages",
 )  # fmt: skip

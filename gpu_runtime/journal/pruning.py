@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.journal.database import Database
+from gpu_runtime.journal.erasing import OF_CALLS
 
 AT_ONCE = 200  # episodes of one transaction: the gateway writes between two
 
@@ -45,7 +46,7 @@ def episodes_prune(database: Database, episode_ids: Sequence[str]) -> None:
     for start in range(0, len(episode_ids), AT_ONCE):
         names = [(each,) for each in episode_ids[start : start + AT_ONCE]]
         with database.transaction() as sql:
-            for table in ("allowed_sets", "raw_logprobs", "trainer_logprobs", "completions"):
+            for table in OF_CALLS:
                 sql.executemany(
                     f"DELETE FROM {table} WHERE call_id IN (SELECT id FROM calls WHERE episode_id = ?)", names
                 )

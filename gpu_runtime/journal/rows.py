@@ -124,9 +124,11 @@ def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
     """Every call of an episode in the order in which they were recorded."""
     calls = sql.execute("SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)).fetchall()
     answers = sql.execute(
-        "SELECT completions.*, numbers, sets, raw_logprobs, trainer_logprobs.logprobs AS trainer FROM completions"
+        "SELECT completions.*, numbers, sets, raw_logprobs, trainer_logprobs.logprobs AS before_step,"
+        " trainer_logprobs_after.logprobs AS after_step FROM completions"
         " JOIN calls ON completions.call_id = id LEFT JOIN allowed_sets USING (call_id, choice)"
         " LEFT JOIN raw_logprobs USING (call_id, choice) LEFT JOIN trainer_logprobs USING (call_id, choice)"
+        " LEFT JOIN trainer_logprobs_after USING (call_id, choice)"
         " WHERE episode_id = ? ORDER BY seq, choice",
         (episode_id,),
     ).fetchall()
@@ -211,7 +213,8 @@ def _completion(row: sqlite3.Row) -> Completion:
         top_logprobs_T=tuple(dict((token, logprob) for token, logprob in entry) for entry in top),
         allowed_T=_read_allowed(row["numbers"], row["sets"]) if row["sets"] else (),
         raw_logprobs_T=unpack_floats(row["raw_logprobs"] or b""),
-        trainer_logprobs_T=floats_unpack(row["trainer"] or b""),
+        trainer_logprobs_T=floats_unpack(row["before_step"] or b""),
+        trainer_logprobs_after_T=floats_unpack(row["after_step"] or b""),
     )
 
 

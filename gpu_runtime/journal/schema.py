@@ -110,6 +110,14 @@ CREATE TABLE IF NOT EXISTS trainer_logprobs (
     PRIMARY KEY (call_id, choice)
 );
 
+-- The same under the weights after that step, in sessions with logprobs_after_step.
+CREATE TABLE IF NOT EXISTS trainer_logprobs_after (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    logprobs BLOB NOT NULL,
+    PRIMARY KEY (call_id, choice)
+);
+
 -- One batch per step; an episode is in at most one batch.
 CREATE TABLE IF NOT EXISTS batches (
     step INTEGER PRIMARY KEY,

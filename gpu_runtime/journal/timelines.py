@@ -24,7 +24,8 @@ Value = TypeVar("Value")
 class Segment:
     """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability,
     (where it is wanted) the policy version, (under a grammar) the ids that could have been sampled, and (where they
-    were recorded) the log-probability at temperature 1 over all ids and the trainer's own."""
+    were recorded) the log-probability at temperature 1 over all ids and the trainer's own before and after
+    its step."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -36,6 +37,7 @@ class Segment:
     is_truncated: bool = False
     raw_logprobs: tuple[float, ...] | None = None
     trainer_logprobs: tuple[float | None, ...] = ()
+    trainer_logprobs_after: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
                 unknown = (UNKNOWN,) * len(answer.token_ids_T) if call.is_narrowed else ()
                 allowed = answer.allowed_T or unknown
                 raw = call.raw_of(answer)
-                told = is_truncated, raw, answer.trainer_logprobs_T
+                told = is_truncated, raw, answer.trainer_logprobs_T, answer.trainer_logprobs_after_T
                 segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, *told)
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent

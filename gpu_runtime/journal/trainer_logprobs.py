@@ -1,4 +1,5 @@
-"""The trainer's own log-probabilities of trained tokens, under the weights before the step that trained them."""
+"""The trainer's own log-probabilities of trained tokens, under the weights before the step that trained them,
+and where a session has ``logprobs_after_step`` under those after it."""
 
 import math
 import sqlite3
@@ -12,18 +13,19 @@ TokenValues = Mapping[AnswerKey, tuple[float | None, ...]]  # of each token of a
 NO_VALUES: TokenValues = MappingProxyType({})
 
 
-def trainer_logprobs_insert(sql: sqlite3.Connection, before: TokenValues) -> None:
+def trainer_logprobs_insert(sql: sqlite3.Connection, before: TokenValues, after: TokenValues) -> None:
     """Keep them, and note that the documents of their episodes are to be stored with them.
 
     Within the transaction that makes these episodes trained, which has noted their rows.
     """
-    sql.executemany(
-        "INSERT INTO trainer_logprobs VALUES (?, ?, ?)",
-        [(call_id, choice, floats_pack(values)) for (call_id, choice), values in before.items()],
-    )
+    for table, logprobs in (("trainer_logprobs", before), ("trainer_logprobs_after", after)):
+        sql.executemany(
+            f"INSERT INTO {table} VALUES (?, ?, ?)",
+            [(call_id, choice, floats_pack(values)) for (call_id, choice), values in logprobs.items()],
+        )
     sql.executemany(
         "UPDATE episodes_to_report SET document_due = 1 WHERE episode_id = (SELECT episode_id FROM calls WHERE id = ?)",
-        [(call_id,) for call_id in dict.fromkeys(call_id for call_id, _ in before)],
+        [(call_id,) for call_id in dict.fromkeys(call_id for call_id, _ in (*before, *after))],
     )
 
 

@@ -26,10 +26,12 @@ NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trai
 @dataclass(frozen=True)
 class TrainedStep:
     """What a step measured, and ``logprobs_T`` of each of its samples under the weights before it; 0 where its mask is
-    0. They cost no forward pass of their own: those after the step would, and are not computed."""
+    0. ``after_ST`` are those under the weights after it, which cost a forward pass of their own: of no sample unless
+    the session has ``logprobs_after_step``."""
 
     metrics: dict[str, float]
     before_ST: Sequence[Sequence[float]]
+    after_ST: Sequence[Sequence[float]] = ()
 
 
 async def batch_train(
@@ -44,7 +46,8 @@ async def batch_train(
     """Every update of step ``step``. Raises StepRefused, after which earlier updates stand.
 
     One that is ``counted`` was done before and is done again: its tokens were compared with the engine's then, by the
-    bound of that day, and later steps were sampled from what came of it.
+    bound of that day, and later steps were sampled from what came of it. What the journal has of it stays as it was, so
+    nothing is computed after it.
     """
     kl_engine: float | None = None  # before the first update: later the policy has moved on its own
     before: Sequence[Sequence[float]] = ()
@@ -74,7 +77,8 @@ async def batch_train(
         done.append(found | await trainer.optim_step(step))
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
     tokens = {name: sum(each[name] for each in done) for name in ("tokens_trained", "tokens_computed")}
-    return TrainedStep(done[-1] | means | tokens | {"updates": float(len(done))}, before)
+    after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()
+    return TrainedStep(done[-1] | means | tokens | {"updates": float(len(done))}, before, after)
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:

@@ -22,7 +22,10 @@ def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) 
 
 
 def by_answer(batch: Batch, samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> TokenValues:
-    """Of each answer that a sample of ``batch`` trains the value of each token; None for one that is not trained."""
+    """Of each answer that a sample of ``batch`` trains the value of each token; None for one that is not trained.
+    Of no answer where there are no values."""
+    if not values_ST:
+        return {}
     known = {call.id: call for episode in batch.episodes for call in episode.calls}
     found: dict[AnswerKey, tuple[float | None, ...]] = {}
     for sample, values_T in zip(samples, values_ST, strict=True):

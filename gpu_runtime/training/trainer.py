@@ -143,6 +143,7 @@ class RankTrainer:
         for passed in self._passed(model, samples, sample_data(samples), None):
             if passed.live:
                 values.put(passed.tree, passed.scores)
+        self._leave_device()
         return values.lists()
 
     def passed_logprobs(self) -> list[list[float]]:
@@ -197,8 +198,11 @@ class RankTrainer:
 
     def _step(self) -> None:
         self.engine.step()
+        self._leave_device()
+
+    def _leave_device(self) -> None:
         if self.spec.shares_device:
-            torch.cuda.empty_cache()  # the engine wakes up next and needs the memory
+            torch.cuda.empty_cache()  # the engine may wake up next and needs the memory
 
     def _norm(self) -> float:
         return float(self.engine.get_global_grad_norm() or 0.0)

@@ -6,7 +6,7 @@ Each sampled token is in one run of one timeline, the one that trains it, with i
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.episodes.call_views import report
@@ -47,12 +47,9 @@ def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: 
             for answer in call.completions
             if answer.raw_logprobs_T
         ],
-        "trainer_logprobs": [
-            {"call": call.id, "answer": answer.choice, "logprobs": _given_float32(answer.trainer_logprobs_T)}
-            for call in calls
-            for answer in call.completions
-            if answer.trainer_logprobs_T
-        ],  # before the step that trained it; a document of before that step has none
+        # Before the step that trained it, and after it; a document of before that step has none.
+        "trainer_logprobs": _kept(calls, lambda answer: answer.trainer_logprobs_T),
+        "trainer_logprobs_after": _kept(calls, lambda answer: answer.trainer_logprobs_after_T),
     }
 
 
@@ -157,6 +154,16 @@ def _allowed(call: CallRecord, answer: Completion) -> dict[str, Any]:
 def _float32(values: Sequence[float]) -> list[float]:
     """Nine digits name every float of 32 bits."""
     return [float(f"{value:.9g}") for value in values]
+
+
+def _kept(calls: Sequence[CallRecord], values: Callable[[Completion], Sequence[float | None]]) -> list[dict[str, Any]]:
+    """Of each answer that has some."""
+    return [
+        {"call": call.id, "answer": answer.choice, "logprobs": _given_float32(values(answer))}
+        for call in calls
+        for answer in call.completions
+        if values(answer)
+    ]
 
 
 def _given_float32(values: Sequence[float | None]) -> list[float | None]:

@@ -76,16 +76,16 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     runs: Answers = {(run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]}
     allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
     # An older document has none.
-    raw, trainer = (
+    others: list[Answers] = [
         {(entry["call"], entry["answer"]): entry for entry in document.get(name, [])}
-        for name in ("raw_logprobs", "trainer_logprobs")
-    )
+        for name in ("raw_logprobs", "trainer_logprobs", "trainer_logprobs_after")
+    ]
     sequences = [[token for run in line["runs"] for token in run["token_ids"]] for line in document["timelines"]]
-    return [_call(document["episode_id"], call, (runs, allowed, raw, trainer), sequences) for call in document["calls"]]
+    return [_call(document["episode_id"], call, (runs, allowed, *others), sequences) for call in document["calls"]]
 
 
 def _call(
-    episode_id: str, call: Mapping[str, Any], found: tuple[Answers, Answers, Answers, Answers],
+    episode_id: str, call: Mapping[str, Any], found: tuple[Answers, ...],
     sequences: Sequence[list[int]],
 ) -> CallRecord:  # fmt: skip
     placed = next((answer for answer in call["answers"] if answer["timeline"] is not None), None)
@@ -109,8 +109,9 @@ def _call(
 
 
 def _completion(
-    call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers, raw: Answers, trainer: Answers
-) -> Completion:
+    call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers, raw: Answers, before: Answers,
+    after: Answers,
+) -> Completion:  # fmt: skip
     at = (call_id, answer["index"])
     tokens = answer if answer["timeline"] is None else runs[at]
     sets: tuple[bytes | None, ...] = ()
@@ -127,8 +128,13 @@ def _completion(
         message=answer["message"],
         allowed_T=sets,
         raw_logprobs_T=_float32(raw[at]["logprobs"]) if at in raw else (),
-        trainer_logprobs_T=floats_unpack(floats_pack(trainer[at]["logprobs"])) if at in trainer else (),
+        trainer_logprobs_T=_given_float32(before, at),
+        trainer_logprobs_after_T=_given_float32(after, at),
     )
+
+
+def _given_float32(kept: Answers, at: tuple[str, int]) -> tuple[float | None, ...]:
+    return floats_unpack(floats_pack(kept[at]["logprobs"])) if at in kept else ()
 
 
 def _float32(values: Sequence[float]) -> tuple[float, ...]:

@@ -77,7 +77,7 @@ def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[P
 
 def play_a_run(server: LoopServer) -> str:
     """The id of a session that has trained a step, and is ending."""
-    remote = server.session()
+    remote = server.session(logprobs_after_step=True)
     play(remote, "mist", 4)
     play(remote, HOSTILE, 4)
     until(lambda: remote.status().policy_version == 1, "step 1 is done", 60)

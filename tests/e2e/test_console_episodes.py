@@ -31,6 +31,7 @@ def test_an_ended_sessions_episodes_are_read_by_rest_down_to_the_token(run: Run)
         is_live = item["fate"] == "trained" and item["advantage"] != 0
         kept = [logprob - TRAINER_BELOW for logprob in sampled.logprobs] if is_live else None
         assert sampled.trainer_logprobs == (kept and pytest.approx(kept, abs=1e-6))
+        assert sampled.trainer_logprobs_after == (pytest.approx(sampled.logprobs, abs=1e-6) if is_live else None)
         assert sum(item["ratio_counts"] or []) == (item["sampled_tokens"] if is_live else 0)
         (call,) = run.api.get(f"/episodes/{item['episode_id']}/calls").json()["items"]
         assert call["prompt_token_ids"] == context.token_ids
@@ -114,6 +115,13 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(page.locator("[data-token][data-heat=b3]").first).to_be_visible()
     expect(facts).to_contain_text(re.compile(r"Ratio0\.7788"))
     photograph(page, "episode-ratio")
+    page.get_by_label("Colour by").select_option("change")
+    expect(
+        page.get_by_text(f"log-probability after the step - before it, -{TRAINER_BELOW} to {TRAINER_BELOW}")
+    ).to_be_visible()
+    expect(page.locator("[data-token][data-heat=g5]").first).to_be_visible()
+    expect(facts).to_contain_text(re.compile(rf"Change by the step{TRAINER_BELOW}"))
+    photograph(page, "episode-change")
     page.get_by_label("Colour by").select_option("advantage")
     photograph(page, "episode")
     shared = page.url

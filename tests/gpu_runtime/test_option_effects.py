@@ -72,6 +72,10 @@ EFFECTS = {
     "normalize_advantage": (HERE, "test_advantages_are_divided_by_their_spread_or_not"),
     "advantage_baseline": (f"{TRAINING}/test_batching.py", "test_each_baseline_compares_with_its_own_pool"),
     "call_discount": (f"{TRAINING}/test_batching.py", "test_a_discount_credits_a_call_with_what_came_after_it"),
+    "logprobs_after_step": (
+        f"{TRAINING}/test_logprobs_after_step.py",
+        "test_weights_are_the_same_bits_with_log_probabilities_after_each_step_and_without",
+    ),
     "max_context_length": (HERE, "test_a_call_longer_than_the_session_allows_is_refused"),
     "max_tokens": CALLS,
     "temperature": CALLS,

@@ -111,7 +111,8 @@ class World:
                     for answer in call.completions
                     if answer.token_ids_T
                 }
-                self.journal.batches.step_done(step, {}, before)
+                after = {at: tuple(None if each is None else -0.25 for each in of) for at, of in before.items()}
+                self.journal.batches.step_done(step, {}, before, draw.choice([after, {}]))
 
     def tell(self, draw: random.Random) -> None:
         due = rows_due(self.journal, 100)

@@ -216,7 +216,7 @@ def test_a_document_is_stored_again_with_the_trainers_logprobs_once_a_step_train
     assert document_of(journal, tokenizer)["trainer_logprobs"] == []
     journal.batches.record(1, [["e"]], 0)
     before = {("c1", 0): (-0.25, None), ("c2", 0): (-0.1,)}
-    assert journal.batches.step_done(1, {}, before)
+    assert journal.batches.step_done(1, {}, before, {("c1", 0): (-0.5, None)})
     assert not journal.batches.step_done(1, {}, {("c1", 0): (-9.0, -9.0)}), "a step that is done again changes nothing"
     rows_reported(journal, rows_due(journal, 9))
     assert [due.episode_id for due in documents_due(journal, 9)] == ["e"]
@@ -225,10 +225,13 @@ def test_a_document_is_stored_again_with_the_trainers_logprobs_once_a_step_train
         {"call": "c1", "answer": 0, "logprobs": [-0.25, None]},
         {"call": "c2", "answer": 0, "logprobs": [pytest.approx(-0.1)]},
     ]
+    assert document["trainer_logprobs_after"] == [{"call": "c1", "answer": 0, "logprobs": [-0.5, None]}]
     read = {call.id: call.completions for call in document_calls(document)}
     kept = {call.id: call.completions for call in journal.calls.of_episode("e")}
     assert read["c1"][0].trainer_logprobs_T == kept["c1"][0].trainer_logprobs_T == (-0.25, None)
     assert read["c2"][0].trainer_logprobs_T == kept["c2"][0].trainer_logprobs_T
+    assert read["c1"][0].trainer_logprobs_after_T == kept["c1"][0].trainer_logprobs_after_T == (-0.5, None)
+    assert read["c2"][0].trainer_logprobs_after_T == kept["c2"][0].trainer_logprobs_after_T == ()
     assert read["c1"][1].trainer_logprobs_T == kept["c1"][1].trainer_logprobs_T == ()
     row = episode_row(journal.episodes.get("e"), journal.calls.of_episode("e"), None)
     assert dict(enumerate(row.ratio_counts)) == dict.fromkeys(range(15), 0) | {2: 1, 4: 1}, "0.8 to 0.9, 0.95 to 0.99"

@@ -120,3 +120,24 @@ async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
         await trained(trainer)
     found = await batch_train(trainer, SessionConfig(), SAMPLES, 3, 0, 0.0, True)
     assert found.metrics["kl_engine"] == 0.3 and trainer.steps == [3]
+
+
+@pytest.mark.parametrize("several", [{}, {"minibatches": 2, "epochs": 2}], ids=["one update", "four"])
+async def test_log_probabilities_after_a_step_are_computed_once_after_its_last_update_where_they_are_asked_for(several):
+    computed: dict[bool, list[str]] = {}
+    for asked in (False, True):
+        trainer, points = Watched(), computed.setdefault(asked, [])
+
+        async def reach(point: str, points: list[str] = points) -> None:
+            points.append(point)
+
+        trainer.reach = reach
+        config = SessionConfig(logprobs_after_step=asked, **several)
+        done = await batch_train(trainer, config, SAMPLES, 3, 0, 0.0)
+        assert list(done.after_ST) == ([list(sample.logprobs_T) for sample in SAMPLES] if asked else [])
+    assert computed[True] == [*computed[False], "logprobs"] and computed[False][-1] == "optim_step 3 done"
+
+
+async def test_a_step_that_was_counted_keeps_the_log_probabilities_after_it_that_it_has():
+    done = await batch_train(Watched(), SessionConfig(logprobs_after_step=True), SAMPLES, 3, 0, 0.0, True)
+    assert not done.after_ST and done.before_ST

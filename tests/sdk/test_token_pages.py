@@ -67,6 +67,7 @@ def test_an_outline_names_the_most_surprising_token_of_each_stretch_by_its_numbe
         "advantages": [None, None, 0.5, 0.5, None, -2.0, -2.0],
         "versions": [None, None, 4, 4, None, 5, 5],
         "ratios": [None] * 7,
+        "changes": [None] * 7,
     }
     assert outline(told, None)["advantages"] == [None] * 7
     empty = outline(document(options={}), None)
@@ -83,6 +84,21 @@ def test_trainer_log_probabilities_stand_beside_those_of_what_was_sampled_once_t
     older = document([sampled("a", 0, [-0.1])], options={})
     ((run,),) = [line["runs"] for line in timelines_page(older, advantages=None, start=0, limit=100)[0]]
     assert run["trainer_logprobs"] is None
+
+
+def test_what_a_step_changed_stands_beside_what_was_before_it_where_both_are_kept() -> None:
+    before = [{"call": call, "answer": 0, "logprobs": [-0.1, None, -0.5]} for call in "ab"]
+    after = [{"call": call, "answer": 0, "logprobs": [-0.3, None, -0.4]} for call in "ac"]
+    lines = [[sampled(call, 0, [-0.1, -0.2, -0.3])] for call in "abc"]
+    told = document(*lines, options={}, trainer_logprobs=before, trainer_logprobs_after=after)
+    runs = [run for line in timelines_page(told, advantages=None, start=1, limit=100)[0] for run in line["runs"]]
+    assert [run["trainer_logprobs_after"] for run in runs] == [[None, -0.4], None, [-0.3, None, -0.4]]
+    changes = outline(told, None)["changes"]
+    assert changes == [pytest.approx(-0.2), None, pytest.approx(0.1), *[None] * 6], "of call a alone both are kept"
+    wide = [sampled("a", 0, [-0.1] * 2 * STRETCHES)]
+    kept = ([{"call": "a", "answer": 0, "logprobs": pair * STRETCHES}] for pair in ([-1.0, -1.0], [-0.9, -1.5]))
+    told = document(wide, options={}, **dict(zip(("trainer_logprobs", "trainer_logprobs_after"), kept, strict=True)))
+    assert outline(told, None)["changes"] == [-0.5] * STRETCHES, "the largest of each stretch, with its sign"
 
 
 def test_an_outline_names_the_ratio_that_is_furthest_from_one_and_knows_of_none_where_none_is_kept() -> None:

@@ -55,6 +55,21 @@ def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
     return found
 
 
+def gap_after(lines: list[dict[str, Any]], model_folder: Path) -> float:
+    """The largest to what the trainer recorded after the step, whose model is in ``model_folder``."""
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    samples = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
+    gaps = []
+    for sample in samples:
+        ids, mask = torch.tensor([sample["token_ids"]]), torch.tensor(sample["mask"][1:], dtype=torch.bool)
+        with torch.no_grad():
+            logits = model(ids).logits[0, :-1] / torch.tensor(sample["temperatures"][1:])[:, None]
+        logits = logits.masked_fill(_forbidden(sample, logits), -torch.inf)
+        logprobs = logits.log_softmax(-1).gather(1, ids[0, 1:, None])[mask, 0]
+        gaps.append((logprobs - torch.tensor(sample["trainer_logprobs_after"][1:])[mask]).abs().max().item())
+    return max(gaps)
+
+
 def _forbidden(sample: dict[str, Any], logits_TV: torch.Tensor) -> torch.Tensor:
     """The ids that a grammar ruled out at each place."""
     sets = [zlib.decompress(base64.b64decode(each)) for each in sample["allowed_sets"]]

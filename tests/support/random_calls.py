@@ -19,6 +19,7 @@ def completion(choice: int, ids: tuple[int, ...], draw: random.Random, *, bound:
         message={"role": "assistant", "content": "ä"},
         allowed_T=tuple(draw.choice(sets) for _ in ids) if bound else (),
         trainer_logprobs_T=draw.choice([drawn(ids, draw), (None, *drawn(ids, draw)[1:]) if ids else (), ()]),
+        trainer_logprobs_after_T=draw.choice([drawn(ids, draw), (None, *drawn(ids, draw)[1:]) if ids else (), ()]),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from console.sessions.episodes.pages import raw_of
 from tinkerscript.wire.batches import BatchSample
-from tinkerscript.wire.reading.token_pages import raw_logprobs, trainer_logprobs
+from tinkerscript.wire.reading.token_pages import Trainer, raw_logprobs, trainer_logprobs, trainer_logprobs_after
 
 UNKNOWN = ""  # a grammar chose, and what it left was not recorded
 Run = Mapping[str, Any]
@@ -30,7 +30,8 @@ def episode_samples(
         calls={call["id"]: (number, call) for number, call in enumerate(document["calls"])},
         allowed={(entry["call"], entry["answer"]): entry for entry in document["allowed"]},
         raw=raw_logprobs(document),
-        trainer=trainer_logprobs(document),
+        before=trainer_logprobs(document),
+        after=trainer_logprobs_after(document),
         advantages=advantages,
         with_truncated=with_truncated,
     )
@@ -57,12 +58,13 @@ def float32(values: Sequence[float]) -> list[float]:
 @dataclass(frozen=True)
 class _Episode:
     """``calls`` by id with their number; by call and answer, ``allowed``: what its grammar left to choose from, and
-    ``raw``: log-probabilities at temperature 1 over all ids, and ``trainer``: the trainer's before the step."""
+    ``raw``: log-probabilities at temperature 1 over all ids, and the trainer's ``before`` and ``after`` the step."""
 
     calls: Mapping[str, tuple[int, Mapping[str, Any]]]
     allowed: Mapping[tuple[str, int], Mapping[str, Any]]
     raw: Mapping[tuple[str, int], Sequence[float]]
-    trainer: Mapping[tuple[str, int], Sequence[float | None]]
+    before: Trainer
+    after: Trainer
     advantages: Mapping[str, float]
     with_truncated: bool
 
@@ -80,8 +82,8 @@ class _Episode:
         found = raw_of(self.raw, self.calls[run["call"]][1], run["answer"], run["logprobs"])
         return [None] * run["tokens"] if found is None else float32(found)
 
-    def trainer_logprobs(self, run: Run) -> Sequence[float | None]:
-        found = self.trainer.get((run["call"], run["answer"]))
+    def of_trainer(self, kept: Trainer, run: Run) -> Sequence[float | None]:
+        found = kept.get((run["call"], run["answer"]))
         return [None] * run["tokens"] if found is None else [None if v is None else float32([v])[0] for v in found]
 
     def sets(self, run: Run) -> Sets:
@@ -97,19 +99,20 @@ def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
     mask, logprobs, temperatures = [0] * length, [0.0] * length, [1.0] * length
     raw: list[float | None] = [0.0] * length
     trainer: list[float | None] = [0.0] * length
+    trainer_after: list[float | None] = [0.0] * length
     versions, advantages = [-1] * length, [0.0] * length
     sets: list[str | None] = [None] * length
     runs = list(_trained_runs(timeline, episode))
     for run in runs:
         sampled, of_model = float32(run["logprobs"]), episode.raw_logprobs(run)
-        before = episode.trainer_logprobs(run)
+        before, after = episode.of_trainer(episode.before, run), episode.of_trainer(episode.after, run)
         for offset, allowed in enumerate(episode.sets(run)):
             if allowed is not None and _size(allowed) <= 1:
                 continue
             at = run["start"] + offset
             mask[at], sets[at] = 1, allowed
             logprobs[at], raw[at], versions[at] = sampled[offset], of_model[offset], run["policy_versions"][offset]
-            trainer[at] = before[offset]
+            trainer[at], trainer_after[at] = before[offset], after[offset]
             temperatures[at], advantages[at] = episode.temperature(run), episode.advantages[run["call"]]
     numbers: dict[str, int] = {}
     return {
@@ -119,6 +122,7 @@ def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
         "logprobs": logprobs,
         "raw_logprobs": raw,
         "trainer_logprobs": trainer,
+        "trainer_logprobs_after": trainer_after,
         "temperatures": temperatures,
         "allowed": [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in sets],
         "allowed_sets": list(numbers),

@@ -2432,7 +2432,7 @@ export interface components {
          * EpisodeOutline
          * @description An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
          *
-         *     The lists have the same length. Of a stretch without a sampled token, the last five are null.
+         *     The lists have the same length. Of a stretch without a sampled token, the last six are null.
          */
         EpisodeOutline: {
             /**
@@ -2440,6 +2440,12 @@ export interface components {
              * @description The one of the largest size.
              */
             advantages: (number | null)[];
+            /**
+             * Changes
+             * @description The trainer's log-probability after the step - before it, the one of the largest size; null where none is kept.
+             * @default []
+             */
+            changes: (number | null)[];
             /**
              * Logprobs
              * @description Of that token.
@@ -4191,6 +4197,12 @@ export interface components {
              */
             learning_rate?: number | null;
             /**
+             * Logprobs After Step
+             * @description Keep the trainer's log-probability of each trained token after its step too.
+             * @default false
+             */
+            logprobs_after_step?: boolean;
+            /**
              * Lora Alpha
              * @description LoRA: an adapter counts alpha / rank times.
              * @default 32
@@ -4452,6 +4464,7 @@ export interface components {
              *       "kl_in": "loss",
              *       "kl_stop": null,
              *       "learning_rate": null,
+             *       "logprobs_after_step": false,
              *       "lora_alpha": 32,
              *       "lora_rank": 0,
              *       "lora_targets": "all-linear",
@@ -5375,6 +5388,11 @@ export interface components {
              * @description The trainer's own, of the distribution that was sampled from, under the weights before the step that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of tokens that no step computed, and of steps of before they were.
              */
             trainer_logprobs: (number | null)[] | null;
+            /**
+             * Trainer Logprobs After
+             * @description The same under the weights after that step; null as a whole too where the session has no logprobs_after_step.
+             */
+            trainer_logprobs_after: (number | null)[] | null;
         };
         /**
          * TokenTimeline

@@ -51,6 +51,7 @@ class SessionOptions(TypedDict, total=False):
     mask_truncated: bool
     overlong_buffer: int
     model_names: Literal["own", "any"] | dict[str, str]
+    logprobs_after_step: bool
     lora_rank: int
     lora_alpha: float
     lora_targets: Literal["all-linear", "attention", "mlp"]

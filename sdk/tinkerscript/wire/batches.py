@@ -79,6 +79,10 @@ class BatchSample(Response):
         description="The trainer's, of the distribution that was sampled from, under the weights before the step; null"
         " where the step is not done or computed none, 0 where the mask is 0. Empty in files of before there was it.",
     )
+    trainer_logprobs_after: list[float | None] = Field(
+        [],
+        description="The same under the weights after the step; null where the session has no logprobs_after_step too.",
+    )
     temperatures: list[float] = Field(description="At which the token was sampled; 1 where the mask is 0.")
     allowed: list[int] = Field(
         description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it was every token id."

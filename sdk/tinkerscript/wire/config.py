@@ -105,24 +105,18 @@ class SessionConfig(Request):
     )
     # Of each loss its own: CLIP_DEFAULTS in wire/training/losses.py, with sources.
     clip_low: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
+        None, gt=0, lt=1,
         description="Ratio clip below 1. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).",
-    )
+    )  # fmt: skip
     clip_high: float | None = Field(
-        None,
-        gt=0,
-        le=10,
+        None, gt=0, le=10,
         description="Ratio clip above 1. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).",
-    )
+    )  # fmt: skip
     # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3, and verl.
     dual_clip: float | None = Field(
-        None,
-        gt=1,
-        le=100,
+        None, gt=1, le=100,
         description="The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound.",
-    )
+    )  # fmt: skip
     dro_beta: float = Field(0.05, gt=0, le=10, description="DRO: weight of the squared log-ratio (Tinker: 0.05).")
     kl_coef: float = Field(0.0, ge=0, le=1, description="Weight of the KL term to the reference; 0 loads no reference.")
     # The loss: as GRPO and TRL. The reward: as PPO for language models began (arXiv:2203.02155), before the baseline.
@@ -191,6 +185,11 @@ class SessionConfig(Request):
     )
     model_names: ModelNames = Field(  # own: a name that is sent by mistake is seen at once
         "own", description="Other names of the model in calls: none, any, or a map of names to the calls' agents."
+    )
+
+    # Off: it costs a forward pass over the batch, and nothing is trained on it.
+    logprobs_after_step: bool = Field(
+        False, description="Keep the trainer's log-probability of each trained token after its step too."
     )
 
     lora_rank: int = Field(0, ge=0, le=1024, description="Rank of LoRA adapters; 0 trains every weight.")

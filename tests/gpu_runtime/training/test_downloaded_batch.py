@@ -14,7 +14,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.training.logprob_mismatch import BOUNDS
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fake_control_plane import FakeControlPlane
-from support.plain_batch import recompute
+from support.plain_batch import gap_after, recompute
 from support.runtime_harness import learner_open, plane_assign
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.episodes import WorkflowOutput
@@ -22,6 +22,7 @@ from tinkerscript.wire.episodes import WorkflowOutput
 pytestmark = pytest.mark.engine
 STEP_ONE = {"learning_rate": 1e-3, "micro_batch_tokens": 64, "grpo_n": 2, "tasks_per_batch": 3, "max_staleness": 16}
 STEP_ONE |= {"clip_low": 0.2, "clip_high": 0.2}  # as a server fills them in
+STEP_ONE |= {"logprobs_after_step": True}
 
 
 def play(
@@ -83,6 +84,7 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
             async with learner_open(plane, volume, engine=HashingEngine(volume / "served"), trainer=trainer) as it:
                 await it.train_next()
                 text = b"".join(batch_lines(await it.batches.kept("1"), it.assignment)).decode()
+                await trainer.export_model(tmp_path / "after")
         finally:
             await trainer.close()
     lines = [json.loads(line) for line in text.splitlines()]
@@ -101,3 +103,13 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
     assert found.norm == pytest.approx(metrics["grad_norm"], rel=1e-4)
     assert found.norm > 0.01
     assert found.trainer_gap < 1e-5
+    assert gap_after(lines, tmp_path / "after") < 1e-5
+    moved = [
+        one != other
+        for line in live
+        for one, other in zip(*(line[f"trainer_logprobs{of}"] for of in ("", "_after")), strict=True)
+    ]
+    assert sum(moved) == sum(sum(line["mask"]) for line in live), "the step changed each trained token, and no other"
+    assert {line["episode_id"]: line["trainer_logprobs_after"] for line in lines if line["kind"] == "sample"}[
+        "c0"
+    ] == before["c0"]

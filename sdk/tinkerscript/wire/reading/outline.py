@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from ..base import Response
-from .token_pages import trainer_logprobs
+from .token_pages import trainer_logprobs, trainer_logprobs_after
 
 STRETCHES = 240  # at most; a shorter episode has one for each token
 
@@ -18,7 +18,7 @@ STRETCHES = 240  # at most; a shorter episode has one for each token
 class EpisodeOutline(Response):
     """An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
 
-    The lists have the same length. Of a stretch without a sampled token, the last five are null.
+    The lists have the same length. Of a stretch without a sampled token, the last six are null.
     """
 
     timelines: list[int] = Field(description="The tokens of each timeline: the first token of the next has their sum.")
@@ -32,6 +32,11 @@ class EpisodeOutline(Response):
         description="The furthest from 1 of exp(the trainer's log-probability before the step - the sampled one); null"
         " where none is kept.",
     )
+    changes: list[float | None] = Field(
+        [],
+        description="The trainer's log-probability after the step - before it, the one of the largest size; null where"
+        " none is kept.",
+    )
 
 
 def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float | None) -> dict[str, Any]:
@@ -44,13 +49,14 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
     largest: list[float | None] = [None] * count
     versions: list[int | None] = [None] * count
     apart: list[float | None] = [None] * count
-    trainer = trainer_logprobs(document)
+    changes: list[float | None] = [None] * count
+    trainer, trainer_after = trainer_logprobs(document), trainer_logprobs_after(document)
     first = 0
     for timeline in document["timelines"]:
         for run in timeline["runs"]:
             if run["call"] is not None and run["tokens"]:
                 advantage = advantages.get(run["call"]) if isinstance(advantages, Mapping) else advantages
-                before_step = trainer.get((run["call"], run["answer"]))
+                before_step, after_step = (kept.get((run["call"], run["answer"])) for kept in (trainer, trainer_after))
                 for at, start, end in _parts(first, run["tokens"], width):
                     part = run["logprobs"][start:end]
                     lowest = min(part)
@@ -61,17 +67,21 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
                         largest[at] = advantage
                     if before_step is not None:
                         apart[at] = _furthest(apart[at], before_step[start:end], part)
+                        if after_step is not None:
+                            changes[at] = _furthest(changes[at], after_step[start:end], before_step[start:end])
                     versions[at] = max(versions[at] or 0, *run["policy_versions"][start:end])
             first += run["tokens"]
     return {
         "timelines": lengths, "width": width, "surprising": surprising, "logprobs": logprobs, "advantages": largest,
         "versions": versions, "ratios": [None if each is None else math.exp(each) for each in apart],
+        "changes": changes,
     }  # fmt: skip
 
 
-def _furthest(known: float | None, trainer: Sequence[float | None], sampled: Sequence[float]) -> float | None:
+def _furthest(known: float | None, trainer: Sequence[float | None], other: Sequence[float | None]) -> float | None:
     """The difference of the largest size; so small that its exponential is a number."""
-    found = [one - other for one, other in zip(trainer, sampled, strict=True) if one is not None]
+    pairs = zip(trainer, other, strict=True)
+    found = [one - another for one, another in pairs if one is not None and another is not None]
     if not found:
         return known
     largest = max(max(found), min(found), 0.0 if known is None else known, key=abs)

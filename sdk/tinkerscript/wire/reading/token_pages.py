@@ -23,7 +23,7 @@ def timelines_page(
     ``advantages`` are by call, or one for all calls.
     """
     page: list[dict[str, Any]] = []
-    raw, trainer = raw_logprobs(document), trainer_logprobs(document)
+    raw, trainer, after = raw_logprobs(document), trainer_logprobs(document), trainer_logprobs_after(document)
     same = {call["id"] for call in document["calls"] if is_sampled_raw(call["options"])}
     first = 0
     left = limit
@@ -35,11 +35,12 @@ def timelines_page(
                 if left <= 0:
                     return _add(page, timeline, runs), first
                 length = run["tokens"] if run["call"] is None else min(run["tokens"] - skip, left)
-                told, before = (kept.get((run["call"], run["answer"])) for kept in (raw, trainer))
+                told, before, later = (_values(kept, run, skip, length) for kept in (raw, trainer, after))
                 own = {
                     "advantage": _advantage(run["call"], advantages),
-                    "raw_logprobs": told[skip : skip + length] if told is not None else None,
-                    "trainer_logprobs": before[skip : skip + length] if before is not None else None,
+                    "raw_logprobs": told,
+                    "trainer_logprobs": before,
+                    "trainer_logprobs_after": later,
                     "is_sampled_raw": run["call"] in same,
                 }
                 runs.append(_part(run, skip, length) | own)
@@ -59,6 +60,16 @@ def raw_logprobs(document: Mapping[str, Any]) -> Raw:
 def trainer_logprobs(document: Mapping[str, Any]) -> Trainer:
     """Before the step that trained an answer; one that no step trained, and an older document, has none."""
     return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("trainer_logprobs", [])}
+
+
+def trainer_logprobs_after(document: Mapping[str, Any]) -> Trainer:
+    """After that step; an answer of a session without ``logprobs_after_step``, and an older document, has none."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("trainer_logprobs_after", [])}
+
+
+def _values(kept: Trainer | Raw, run: Mapping[str, Any], skip: int, length: int) -> Sequence[float | None] | None:
+    found = kept.get((run["call"], run["answer"]))
+    return None if found is None else found[skip : skip + length]
 
 
 def _add(page: list[dict[str, Any]], timeline: Mapping[str, Any], runs: list[Any]) -> list[dict[str, Any]]:

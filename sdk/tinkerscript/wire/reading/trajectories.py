@@ -120,6 +120,11 @@ class TokenRun(Response):
         " that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of"
         " tokens that no step computed, and of steps of before they were.",
     )
+    trainer_logprobs_after: list[float | None] | None = Field(
+        None,
+        description="The same under the weights after that step; null as a whole too where the session has no"
+        " logprobs_after_step.",
+    )
     policy_versions: list[int] = []
     split_bytes: dict[int, str] = Field(
         {}, description="By index: the bytes, in hex, of each token that is not whole characters."

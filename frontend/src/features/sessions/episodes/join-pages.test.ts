@@ -4,7 +4,7 @@ import { joinPages } from "./join-pages";
 
 function run(call: string | null, start: number, pieces: string[], split: Record<number, string> = {}): TokenRun {
   const zeros = pieces.map(() => 0);
-  return { call, answer: 0, start, tokens: pieces.length, text: pieces.join(""), token_ids: zeros, pieces, logprobs: zeros, policy_versions: zeros, split_bytes: split, advantage: null, raw_logprobs: call === null ? null : zeros, trainer_logprobs: call === null ? null : zeros.map(() => null), is_sampled_raw: false };
+  return { call, answer: 0, start, tokens: pieces.length, text: pieces.join(""), token_ids: zeros, pieces, logprobs: zeros, policy_versions: zeros, split_bytes: split, advantage: null, raw_logprobs: call === null ? null : zeros, trainer_logprobs: call === null ? null : zeros.map(() => null), trainer_logprobs_after: call === null ? null : zeros, is_sampled_raw: false };
 }
 
 function page(cursor: string | null, ...lines: [number, TokenRun[]][]): EpisodeTimelines {
@@ -21,7 +21,7 @@ test("a run that was cut between two pages is one run again", () => {
     [[null, 0, "x"], ["a", 1, "bcd"], [null, 4, "y"]],
     [["b", 1, "e"]],
   ]);
-  expect(joined.timelines[0]?.runs[1]).toMatchObject({ tokens: 3, raw_logprobs: [0, 0, 0], trainer_logprobs: [null, null, null], split_bytes: { 1: "c3", 2: "a9" } });
+  expect(joined.timelines[0]?.runs[1]).toMatchObject({ tokens: 3, raw_logprobs: [0, 0, 0], trainer_logprobs: [null, null, null], trainer_logprobs_after: [0, 0, 0], split_bytes: { 1: "c3", 2: "a9" } });
   expect(joined.next_cursor).toBeNull();
 });
 

@@ -29,6 +29,7 @@ function joinRuns(before: TokenRun[], more: TokenRun[]): TokenRun[] {
     logprobs: [...last.logprobs, ...next.logprobs],
     raw_logprobs: last.raw_logprobs && next.raw_logprobs && [...last.raw_logprobs, ...next.raw_logprobs],
     trainer_logprobs: last.trainer_logprobs && next.trainer_logprobs && [...last.trainer_logprobs, ...next.trainer_logprobs],
+    trainer_logprobs_after: last.trainer_logprobs_after && next.trainer_logprobs_after && [...last.trainer_logprobs_after, ...next.trainer_logprobs_after],
     policy_versions: [...last.policy_versions, ...next.policy_versions],
     split_bytes: { ...last.split_bytes, ...split },
   };

@@ -11,6 +11,7 @@ const OUTLINE: EpisodeOutline = {
   advantages: [null, 0.5, null, -2, 0.5, null],
   versions: [null, 4, null, 4, 7, 7],
   ratios: [null, 1, null, 2, 0.84, null],
+  changes: [null, 0, null, 0.5, -0.1, null],
 };
 
 test("a place in a timeline and a number in the episode are one another", () => {
@@ -32,11 +33,12 @@ test("moves go to stretches with a sampled token, or to strong ones, and stop at
 });
 
 test("a stretch has the colour of its strongest token, by each measure", () => {
-  const scale = wholeScale(OUTLINE, { advantage: 0, versions: [4], ratios: false });
-  expect(scale).toEqual({ advantage: 2, versions: [4, 7], ratios: true });
-  const heats = (measure: "logprob" | "advantage" | "ratio" | "version" | "none") => OUTLINE.surprising.map((_, at) => stretchHeat(OUTLINE, at, measure, scale));
+  const scale = wholeScale(OUTLINE, { advantage: 0, versions: [4], ratios: false, change: 0.2 });
+  expect(scale).toEqual({ advantage: 2, versions: [4, 7], ratios: true, change: 0.5 });
+  const heats = (measure: "logprob" | "advantage" | "ratio" | "change" | "version" | "none") => OUTLINE.surprising.map((_, at) => stretchHeat(OUTLINE, at, measure, scale));
   expect(heats("logprob")).toEqual([undefined, undefined, undefined, "s5", "s2", "s1"]);
   expect(heats("advantage")).toEqual([undefined, "g1", undefined, "b5", "g1", undefined]);
+  expect(heats("change")).toEqual([undefined, undefined, undefined, "g5", "b1", undefined]);
   expect(heats("ratio")).toEqual([undefined, undefined, undefined, "g5", "b2", undefined]);
   expect(heats("version")).toEqual([undefined, "v0", undefined, "v0", "v1", "v1"]);
   expect(heats("none")).toEqual(Array(6).fill(undefined));

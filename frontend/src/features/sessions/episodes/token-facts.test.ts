@@ -5,7 +5,7 @@ import type { TokenRun, TokenTimeline } from "../../../api/types";
 import { findToken, nextToken, TokenFacts, whichDistribution } from "./token-facts";
 
 function run(call: string | null, start: number, tokens: number): TokenRun {
-  return { call, answer: 0, start, tokens, text: "", token_ids: [], pieces: [], logprobs: [], policy_versions: [], split_bytes: {}, advantage: null, raw_logprobs: null, trainer_logprobs: null, is_sampled_raw: false };
+  return { call, answer: 0, start, tokens, text: "", token_ids: [], pieces: [], logprobs: [], policy_versions: [], split_bytes: {}, advantage: null, raw_logprobs: null, trainer_logprobs: null, trainer_logprobs_after: null, is_sampled_raw: false };
 }
 
 const LINES: TokenTimeline[] = [
@@ -39,10 +39,10 @@ test("a raw log-probability stands beside the sampled one where they differ, and
 });
 
 test("the trainer's log-probability stands beside the sampled one with their ratio; what is not kept is not 1", () => {
-  const told = { ...run("a", 3, 2), pieces: ["x", "y"], token_ids: [5, 6], policy_versions: [2, 2], logprobs: [-0.5, -1], trainer_logprobs: [-0.4, null] };
+  const told = { ...run("a", 3, 2), pieces: ["x", "y"], token_ids: [5, 6], policy_versions: [2, 2], logprobs: [-0.5, -1], trainer_logprobs: [-0.4, null], trainer_logprobs_after: [-0.1, null] };
   const shown = (at: number, of: TokenRun = told) => renderToStaticMarkup(createElement(TokenFacts, { run: of, at, token: 3, options: undefined }));
-  for (const part of ["Trainer’s log-probability</dt>", ">-0.4<", "Ratio</dt>", ">1.105<"]) expect(shown(0)).toContain(part);
-  for (const other of [shown(1), shown(0, { ...told, trainer_logprobs: null })]) expect(other.match(/>not kept</g)).toHaveLength(2);
+  for (const part of ["Trainer’s log-probability</dt>", ">-0.4<", "Ratio</dt>", ">1.105<", ">-0.1<", ">0.3<"]) expect(shown(0)).toContain(part);
+  for (const other of [shown(1), shown(0, { ...told, trainer_logprobs: null, trainer_logprobs_after: null })]) expect(other.match(/>not kept</g)).toHaveLength(4);
 });
 
 test("what was not recorded is said to be so", () => {

@@ -2,7 +2,7 @@
 import type { TokenRun, TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
-import { ratioAt } from "./token-heat";
+import { changeAt, ratioAt } from "./token-heat";
 
 /** The sampled run that has position `token` of timeline `line`, and the index of the token in it. */
 export function findToken(timelines: TokenTimeline[], line: number, token: number): { run: TokenRun; at: number } | null {
@@ -37,7 +37,8 @@ export function TokenFacts({ run, at, token, options }: Props) {
   const logprob = run.logprobs[at];
   const raw = run.raw_logprobs?.[at];
   const trainer = run.trainer_logprobs?.[at] ?? null;
-  const ratio = ratioAt(run, at);
+  const after = run.trainer_logprobs_after?.[at] ?? null;
+  const [ratio, change] = [ratioAt(run, at), changeAt(run, at)];
   const facts: [string, string][] = [
     ["Text", JSON.stringify(visible(run.pieces[at] ?? ""))],
     ["Id", String(run.token_ids[at] ?? "–")],
@@ -46,6 +47,8 @@ export function TokenFacts({ run, at, token, options }: Props) {
     ["Probability", percent(logprob)],
     ...(raw === undefined ? [] : ([["Raw log-probability", number(raw)], ["Raw probability", percent(raw)]] satisfies [string, string][])),
     ["Trainer’s log-probability", trainer === null ? "not kept" : number(trainer)],
+    ["… after the step", after === null ? "not kept" : number(after)],
+    ["Change by the step", change === null ? "not kept" : number(change)],
     ["Ratio", ratio === null ? "not kept" : number(ratio)],
     ["Policy version", String(run.policy_versions[at] ?? "–")],
     ["Advantage", number(run.advantage)],
@@ -64,7 +67,7 @@ export function TokenFacts({ run, at, token, options }: Props) {
         ))}
       </dl>
       <p className="border-t border-line p-4 text-xs text-muted">
-        {whichDistribution(run, options)} The trainer’s is under the weights before the step that trained the token, and the ratio is e to the difference of the two.
+        {whichDistribution(run, options)} The trainer’s is under the weights before the step that trained the token, and the ratio is e to its difference to the sampled one.
       </p>
     </>
   );

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import type { TokenRun } from "../../../api/types";
-import { heatOf, measureOf, ratioAt, scaleOf } from "./token-heat";
+import { changeAt, heatOf, measureOf, ratioAt, scaleOf } from "./token-heat";
 
 function run(fields: Partial<TokenRun>): TokenRun {
   const empty = { call: "call_1", answer: 0, start: 0, tokens: 3, text: "", token_ids: [1, 2, 3], pieces: ["a", "b", "c"] };
-  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, raw_logprobs: null, trainer_logprobs: null, is_sampled_raw: false, ...fields };
+  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, raw_logprobs: null, trainer_logprobs: null, trainer_logprobs_after: null, is_sampled_raw: false, ...fields };
 }
 
 test("a surprising token is stronger than a certain one", () => {
@@ -37,4 +37,15 @@ test("a ratio near 1 has no colour, one far from it has a side, and one that is 
   expect([ratioAt(moved, 1), ratioAt(run({}), 0)]).toEqual([null, null]);
   expect(ratioAt(moved, 0)).toBeCloseTo(1);
   expect([scaleOf([moved]).ratios, scaleOf([run({})]).ratios]).toEqual([true, false]);
+});
+
+test("what a step changed is coloured beside the largest change, and what is not kept is no change", () => {
+  const moved = run({ trainer_logprobs: [-1, null, -11.3], trainer_logprobs_after: [-0.9, null, -11.8] });
+  const scale = scaleOf([moved]);
+  expect(scale.change).toBeCloseTo(0.5);
+  expect([0, 1, 2].map((at) => heatOf(moved, at, "change", scale))).toEqual(["g1", undefined, "b5"]);
+  expect([changeAt(moved, 1), changeAt(run({ trainer_logprobs: [-1, -1, -1] }), 0)]).toEqual([null, null]);
+  expect(scaleOf([run({ trainer_logprobs: [-1, -1, -1] })]).change).toBeNull();
+  const still = run({ trainer_logprobs: [-1, -1, -1], trainer_logprobs_after: [-1, -1, -1] });
+  expect([scaleOf([still]).change, heatOf(still, 0, "change", scaleOf([still]))]).toEqual([0, undefined]);
 });

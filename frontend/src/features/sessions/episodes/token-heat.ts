@@ -2,12 +2,13 @@
 import type { TokenRun } from "../../../api/types";
 import { heatLevel, STEPS, surpriseHeat } from "../../../ui/surprise";
 
-export type Measure = "logprob" | "advantage" | "ratio" | "version" | "none";
+export type Measure = "logprob" | "advantage" | "ratio" | "change" | "version" | "none";
 
 export const MEASURES: { value: Measure; name: string }[] = [
   { value: "logprob", name: "Log-probability" },
   { value: "advantage", name: "Advantage" },
   { value: "ratio", name: "Ratio to the trainer" },
+  { value: "change", name: "Change by the step" },
   { value: "version", name: "Policy version" },
   { value: "none", name: "Nothing" },
 ];
@@ -23,6 +24,8 @@ export interface Scale {
   versions: number[];
   /** Whether the trainer's log-probabilities are kept of any of them. */
   ratios: boolean;
+  /** The largest size of a change by the step; null where none is kept. */
+  change: number | null;
 }
 
 /** By so much, up or down, a ratio has the strongest colour. */
@@ -40,12 +43,30 @@ export function ratioHeat(ratio: number | null | undefined): string | undefined 
   return heatLevel(ratio > 1 ? "g" : "b", Math.abs(Math.log(ratio)) / Math.log(STRONG_RATIO));
 }
 
+/** The trainer's log-probability after the step - before it; null where one of them is not kept. */
+export function changeAt(run: TokenRun, at: number): number | null {
+  const [before, after] = [run.trainer_logprobs?.[at] ?? null, run.trainer_logprobs_after?.[at] ?? null];
+  return before === null || after === null ? null : after - before;
+}
+
+/** Good where the step made the token likelier, bad where less likely; as strong as it is beside the largest change. */
+export function changeHeat(change: number | null | undefined, largest: number | null): string | undefined {
+  if (change === null || change === undefined || !largest) return undefined;
+  return heatLevel(change > 0 ? "g" : "b", Math.abs(change) / largest);
+}
+
+/** The largest size of some numbers; null where none of them is known. */
+export function largestOf(values: (number | null)[]): number | null {
+  return values.reduce((known, value) => (value === null ? known : Math.max(known ?? 0, Math.abs(value))), null);
+}
+
 export function scaleOf(runs: TokenRun[]): Scale {
   const sampled = runs.filter((run) => run.call !== null);
   return {
     advantage: Math.max(0, ...sampled.map((run) => Math.abs(run.advantage ?? 0))),
     versions: [...new Set(sampled.flatMap((run) => run.policy_versions))].sort((one, other) => one - other),
     ratios: sampled.some((run) => run.trainer_logprobs !== null),
+    change: largestOf(sampled.map((run) => largestOf((run.trainer_logprobs_after ?? []).map((_, at) => changeAt(run, at))))),
   };
 }
 
@@ -58,6 +79,7 @@ export function heatOf(run: TokenRun, at: number, measure: Measure, scale: Scale
     return heatLevel(run.advantage > 0 ? "g" : "b", Math.abs(run.advantage) / scale.advantage);
   }
   if (measure === "ratio") return ratioHeat(ratioAt(run, at));
+  if (measure === "change") return changeHeat(changeAt(run, at), scale.change);
   if (measure === "version") return `v${String(Math.max(0, scale.versions.indexOf(run.policy_versions[at] ?? -1)) % STEPS)}`;
   return undefined;
 }
