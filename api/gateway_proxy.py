@@ -20,7 +20,7 @@ from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
 from console.server.connections import released_after
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
-from console.sessions.limits.queue import queue_position
+from console.sessions.limits.queue_wait import queue_look
 from console.sessions.models import Session
 from console.sessions.runtime.leases import relay_key
 from console.sessions.selectors import session_get
@@ -184,6 +184,6 @@ def _not_ready(session: Session, fault: Exception | None) -> SessionNotReady:
     if isinstance(fault, TimeoutError) and not isinstance(fault, aiohttp.ClientError):  # it was reached
         message = f"The session's runtime has not answered within {ANSWER_TIMEOUT_S:.0f} s."
         hint = "It may still do what it was asked. Ask again in a moment."
-    return SessionNotReady(
-        message, hint=hint, details={"state": session.state, "queue_position": queue_position(session=session)}
-    )
+    position, wait_s = queue_look([session]).get(session.id, (None, None))
+    details = {"state": session.state, "queue_position": position, "queue_wait_s": wait_s}
+    return SessionNotReady(message, hint=hint, details=details)

@@ -68,6 +68,18 @@ def queue_positions(session_ids: Iterable[str]) -> dict[str, int]:
     return {session_id: position for session_id, position in found.items() if position is not None}
 
 
+def queue_places(session_ids: Iterable[str]) -> dict[str, tuple[int, bool]]:
+    """As ``queue_positions``, and whether its project's quota keeps it from starting."""
+    with shown.now() as standing:
+        found = [(session_id, standing.position(session_id)) for session_id in session_ids]
+        return {each: (position, standing.is_held(each)) for each, position in found if position is not None}
+
+
+def queue_place_new(*, session: Session) -> tuple[int, bool]:
+    """As ``queue_places``, of one that was not there yet; what its quota says of it is not known until it is."""
+    return queue_position_new(project_id=session.project_id, person=session.person_id), True
+
+
 def queue_position(*, session: Session) -> int | None:
     """1 is next; None for a session that is not queued. One that was not there yet gets the position it will have."""
     if session.state != SessionState.QUEUED:

@@ -227,14 +227,16 @@ class SessionApi:
                 self._transport.sleep(pause_s)
 
     def _not_ready_in_time(self, busy: SessionNotReady) -> TinkerScriptError:
-        state, position = busy.details.get("state"), busy.details.get("queue_position")
+        state = busy.details.get("state")
+        queue = {name: busy.details.get(name) for name in ("queue_position", "queue_wait_s")}
         if state is None:
             try:
                 view = self.status()
-                state, position = view.state.value, view.queue_position
+                state = view.state.value
+                queue = {"queue_position": view.queue_position, "queue_wait_s": view.queue_wait_s}
             except TinkerScriptError:
                 state = "unknown"
-        return not_ready_in_time(self.id, self.ready_timeout_s, busy, state=state, queue_position=position)
+        return not_ready_in_time(self.id, self.ready_timeout_s, busy, state=state, queue=queue)
 
     def _episode_post(
         self, path: str, body: EpisodeBegin | EpisodeEnd, response: type[R], wait: Wait | None = None
