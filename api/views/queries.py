@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat
+from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat, ValidationInfo, field_validator
 
 from api.rest.parsing import MAX_INTEGER, YEARS, Query
 from tinkerscript.wire.episodes import Thumb
@@ -166,6 +166,19 @@ class EventQuery(Query):
     newest: bool = Field(False, description="The last entries instead of the first, oldest first all the same.")
     marks: bool = Field(False, description="Only checkpoints that were committed, refused steps, and restarts.")
     wait_s: float = Field(0, ge=0, le=20, description="How long to wait for an entry when there is none yet.")
+    spread: bool = Field(
+        False,
+        description="With marks: where there are more than limit, of each kind some from its first to its last. Not"
+        " with newest, kind or wait_s.",
+    )
+
+    @field_validator("spread")
+    @classmethod
+    def _spreads_marks_alone(cls, value: bool, info: ValidationInfo) -> bool:
+        others = [name for name in ("newest", "kind", "wait_s") if info.data.get(name)]
+        if value and (others or not info.data.get("marks", True)):
+            raise ValueError(f"goes with marks{f', and not with {others[0]}' if others else ''}")
+        return value
 
 
 class ResourceQuery(Query):

@@ -121,6 +121,9 @@ def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> Sessi
 async def event_list(request: ApiRequest, session_id: str, query: EventQuery) -> EventPage:
     """The session's record after a cursor; waits for the next entry if asked to."""
     await sync_to_async(selectors.session_get)(project=request.auth.project, session_id=session_id)
+    if query.spread:
+        marks = sync_to_async(live.marks_spread)
+        return await marks(session_id=session_id, after=query.after, limit=query.limit)
     return await event_page(
         session_id=session_id,
         after=query.after,

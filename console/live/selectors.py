@@ -9,13 +9,16 @@ from django.db.models.functions import Cast
 
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
-from tinkerscript.wire.events import Event, EventKind, StepMetrics
-from tinkerscript.wire.reading.marks import MARKED_NAMES, RESTARTED_FROM
+from tinkerscript.wire.events import Event, EventKind, EventPage, StepMetrics
+from tinkerscript.wire.reading.marks import MARKED_NAMES, RESTARTED_FROM, marks_thin
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
 from tinkerscript.wire.reading.points import Step, axis_values, buckets, column
 from tinkerscript.wire.runtime import ReportEntry
 from tinkerscript.wire.sessions import SessionState
 
+IS_MARK = Q(kind=EventKind.EVENT, data__name__in=MARKED_NAMES) | Q(
+    kind=EventKind.STATE, data__to=SessionState.QUEUED, data__from__in=RESTARTED_FROM
+)
 MEASURES = set(StepMetrics.model_fields) - {"step"}
 
 
@@ -32,15 +35,23 @@ def event_list(
     if kinds:
         records = records.filter(kind__in=kinds)
     if marks:
-        named = Q(kind=EventKind.EVENT, data__name__in=MARKED_NAMES)
-        records = records.filter(
-            named | Q(kind=EventKind.STATE, data__to=SessionState.QUEUED, data__from__in=RESTARTED_FROM)
-        )
-    events = [
-        Event(cursor=record.id, kind=EventKind(record.kind), at=record.at, data=record.data)
-        for record in records[:limit]
-    ]
+        records = records.filter(IS_MARK)
+    events = [_event(record) for record in records[:limit]]
     return events[::-1] if newest else events
+
+
+def marks_spread(*, session_id: str, after: int, limit: int) -> EventPage:
+    """At most ``limit`` marks that follow the cursor, of each kind over the whole of the record, and how many are left
+    out. The caller has checked as that of ``event_list``."""
+    records = EventRecord.objects.filter(IS_MARK, session_id=session_id, id__gt=after).order_by("id")
+    marks = [(cursor, name or kind) for cursor, kind, name in records.values_list("id", "kind", KT("data__name"))]
+    kept = marks_thin(marks, limit)
+    events = [_event(record) for record in EventRecord.objects.filter(id__in=kept).order_by("id")]
+    return EventPage(items=events, next_cursor=kept[-1] if kept else after, left_out=len(marks) - len(kept))
+
+
+def _event(record: EventRecord) -> Event:
+    return Event(cursor=record.id, kind=EventKind(record.kind), at=record.at, data=record.data)
 
 
 def events_named(*, session_id: str, name: str) -> QuerySet[EventRecord]:

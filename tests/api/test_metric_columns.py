@@ -27,3 +27,24 @@ def test_what_it_does_not_know_is_named(query, project, api_key, client_for):
     path = f"/v1/sessions/{factories.session_make(project).id}/metrics"
     response = client_for(api_key).get(path, query)
     assert response.status_code == 400 and next(iter(query)) in response.content.decode().replace("measures", "names")
+
+
+def test_a_client_reads_marks_over_the_whole_record_and_how_many_are_left_out(project, api_key, client_for):
+    session = factories.session_make(project)
+    made = [
+        event_record(
+            session_id=session.id, kind=EventKind.EVENT, data={"name": "checkpoint_committed", "step": step}
+        ).id
+        for step in range(9)
+    ]
+    path = f"/v1/sessions/{session.id}/events"
+    told = client_for(api_key).get(path, {"marks": "true", "spread": "true", "limit": 3}).json()
+    assert [item["cursor"] for item in told["items"]] == [made[0], made[4], made[8]] and told["left_out"] == 6
+    assert client_for(api_key).get(path, {"marks": "true", "limit": 3}).json()["left_out"] == 0
+
+
+@pytest.mark.parametrize("query", [{}, {"marks": "true", "newest": "true"}, {"marks": "true", "wait_s": 1}])
+def test_marks_alone_are_spread(query, project, api_key, client_for):
+    path = f"/v1/sessions/{factories.session_make(project).id}/events"
+    response = client_for(api_key).get(path, query | {"spread": "true"})
+    assert response.status_code == 400 and "spread" in response.content.decode()

@@ -51,7 +51,7 @@ NUMBERS = {"step"}  # of the session in the path
 # Ids that are not in a path: by parameter or field, with what happens to another tenant's.
 NAMES_ROWS = {"cursor", "supersedes", "model"}
 NAMES_NOTHING = {
-    "after", "before", "limit", "kind", "wait_s", "newest", "names", "x", "points",
+    "after", "before", "limit", "kind", "wait_s", "newest", "spread", "names", "x", "points",
     "base_model", "config", "priority", "budget", "state", "lines", "marks", "pinned",
     "reverse", "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",

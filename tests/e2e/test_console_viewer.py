@@ -64,6 +64,7 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
         paths = [
             "", "/usage", "/checkpoints", "/tasks", "/resources?points=1000", "/logs?lines=50", "/logs?lines=9&q=READY",
             f"/logs?after={quote(run.api.get('/logs?lines=5').json()['cursor'])}", "/events?newest=true&marks=true",
+            "/events?marks=true&spread=true&limit=1", "/events?marks=true&spread=true&limit=1000",
             "/events?newest=true&kind=state&kind=event&limit=1000", "/events?newest=true&kind=metric&limit=1",
             *(f"/metrics?x={axis}&points=1000" for axis in ("step", "time", "tokens", "episodes")), "/steps/1",
             "/metrics?names=reward_mean&points=1", "/steps/9",

@@ -1,13 +1,17 @@
 """The record: numbered, in order, once."""
 
+import itertools
+
 import pytest
 from django.db import transaction
+from hypothesis import given
+from hypothesis import strategies as st
 
 from console.live.models import EventRecord
-from console.live.selectors import event_cursor_latest, event_list
+from console.live.selectors import event_cursor_latest, event_list, marks_spread
 from console.live.services import event_record, events_record
-from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.reading.marks import is_mark
+from tinkerscript.wire.events import EventKind, EventPage
+from tinkerscript.wire.reading.marks import is_mark, marks_thin
 from tinkerscript.wire.runtime import ReportEntry
 
 pytestmark = pytest.mark.django_db
@@ -64,6 +68,45 @@ def test_marks_alone_are_read_however_much_came_between_them() -> None:
     assert [event.cursor for event in event_list(session_id="a", after=0, limit=1000, marks=True)] == expected
     newest = event_list(session_id="a", after=0, limit=4, marks=True, newest=True)
     assert [event.cursor for event in newest] == expected[-4:]
+
+
+def test_very_many_marks_are_thinned_to_all_kinds_over_the_whole_record() -> None:
+    cursors: dict[str, list[int]] = {"checkpoint_committed": [], "step_refused": [], "state": []}
+
+    def mark(name: str) -> None:
+        data = {"from": "ready", "to": "queued"} if name == "state" else {"name": name, "step": 1}
+        kind = EventKind.STATE if name == "state" else EventKind.EVENT
+        cursors[name].append(event_record(session_id="a", kind=kind, data=data).id)
+
+    mark("state")
+    for _ in range(60):
+        mark("checkpoint_committed")
+        event_record(session_id="a", kind=EventKind.LOG, data={})
+    mark("state")
+    for _ in range(40):
+        mark("checkpoint_committed")
+        mark("step_refused")
+    mark("step_refused")
+    page = marks_spread(session_id="a", after=0, limit=32)
+    kept = {name: [event.cursor for event in page.items if event.cursor in of] for name, of in cursors.items()}
+    assert [len(kept[name]) for name in cursors] == [15, 15, 2] and page.left_out == 143 - 32
+    assert kept["state"] == cursors["state"], "of a rare kind none is missing"
+    for name in ("checkpoint_committed", "step_refused"):
+        places = [cursors[name].index(cursor) for cursor in kept[name]]
+        apart = {after - before for before, after in itertools.pairwise(places)}
+        assert (places[0], places[-1]) == (0, len(cursors[name]) - 1) and max(apart) - min(apart) <= 1
+    every = marks_spread(session_id="a", after=0, limit=1000)
+    assert [event.cursor for event in every.items] == sorted(itertools.chain(*cursors.values())) and not every.left_out
+    assert every.items == event_list(session_id="a", after=0, limit=1000, marks=True)
+    assert marks_spread(session_id="b", after=7, limit=9) == EventPage(items=[], next_cursor=7)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 50))
+def test_marks_are_thinned_to_the_limit_and_no_further(kinds: list[str], limit: int) -> None:
+    kept = marks_thin(list(enumerate(kinds)), limit)
+    assert len(kept) == len(set(kept)) == min(limit, len(kinds)) and kept == sorted(kept)
+    if limit >= 3:
+        assert {kinds[cursor] for cursor in kept} == set(kinds)
 
 
 def test_a_repeated_report_adds_nothing_and_loses_nothing() -> None:

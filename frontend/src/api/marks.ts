@@ -1,4 +1,4 @@
-// What a long run is marked with: all of its checkpoints, refused steps and restarts, up to a bound, beside those that its page follows live.
+// What a long run is marked with: its checkpoints, refused steps and restarts over its whole length, beside those that its page follows live.
 import { queryOptions } from "@tanstack/react-query";
 import { eventsPage } from "./events";
 import { metricsRead } from "./metrics";
@@ -6,11 +6,11 @@ import { metricsRead } from "./metrics";
 const ENTRIES = 1000;
 const POINTS = 1000;
 
-/** The last marks of the record, whatever came between them. Once read they do not change; later ones come live. */
+/** The marks of the record, whatever came between them; of very many of a kind some from the first to the last. Once read they do not change; later ones come live. */
 export function marksQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id, "marks"],
-    queryFn: () => eventsPage(id, { newest: true, marks: true, limit: ENTRIES }),
+    queryFn: () => eventsPage(id, { marks: true, spread: true, limit: ENTRIES }),
     staleTime: Infinity,
   });
 }

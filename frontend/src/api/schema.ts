@@ -2874,6 +2874,12 @@ export interface components {
         EventPage: {
             /** Items */
             items: components["schemas"]["Event"][];
+            /**
+             * Left Out
+             * @description With spread: how many marks after the cursor are not among the items.
+             * @default 0
+             */
+            left_out: number;
             /** Next Cursor */
             next_cursor: number;
         };
@@ -7785,6 +7791,8 @@ export interface operations {
                 marks?: boolean;
                 /** @description How long to wait for an entry when there is none yet. */
                 wait_s?: number;
+                /** @description With marks: where there are more than limit, of each kind some from its first to its last. Not with newest, kind or wait_s. */
+                spread?: boolean;
             };
             header?: never;
             path: {

@@ -36,7 +36,9 @@ export type EpisodeTimelines = FromServer<Schemas["EpisodeTimelines"]>;
 export type EpisodeExport = FromServer<Schemas["EpisodeExport"]>;
 export type ErrorBody = FromServer<Schemas["ErrorBody"]>;
 export type Event = FromServer<Schemas["Event"]>;
-export type EventPage = FromServer<Schemas["EventPage"]>;
+/** A part of a run's record; of the marks alone, how many are missing among them. */
+export type ReadEvents = FromServer<Schemas["EventPage"]>;
+export type EventPage = Omit<ReadEvents, "left_out">;
 export type Failure = FromServer<Schemas["Failure"]>;
 export type Group = FromServer<Schemas["GroupView"]>;
 export type Held = FromServer<Schemas["Held"]>;

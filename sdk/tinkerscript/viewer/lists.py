@@ -7,7 +7,7 @@ from typing import Any
 
 from tinkerscript.errors import InvalidRequest, NotFound
 from tinkerscript.wire.events import StepMetrics
-from tinkerscript.wire.reading.marks import is_mark
+from tinkerscript.wire.reading.marks import is_mark, marks_thin
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
 from tinkerscript.wire.reading.points import axis_values, buckets, column
 
@@ -98,7 +98,11 @@ def event_page(folder: RunFolder, asked: Asked) -> Json:
     if one(asked, "marks") == "true":
         found = [each for each in found if is_mark(each["kind"], each["data"])]
     page = found[-limit:] if one(asked, "newest") == "true" else found[:limit]
-    return {"items": page, "next_cursor": max([after, *(each["cursor"] for each in page)])}
+    left_out = 0
+    if one(asked, "spread") == "true":
+        kept = set(marks_thin([(each["cursor"], each["data"].get("name", each["kind"])) for each in found], limit))
+        page, left_out = [each for each in found if each["cursor"] in kept], len(found) - len(kept)
+    return {"items": page, "next_cursor": max([after, *(each["cursor"] for each in page)]), "left_out": left_out}
 
 
 def metric_columns(folder: RunFolder, asked: Asked) -> Json:

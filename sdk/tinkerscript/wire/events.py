@@ -35,6 +35,7 @@ class EventPage(Response):
 
     items: list[Event]
     next_cursor: int
+    left_out: int = Field(0, description="With spread: how many marks after the cursor are not among the items.")
 
 
 class StepMetrics(Response):

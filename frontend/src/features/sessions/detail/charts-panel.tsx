@@ -35,7 +35,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
   const [address, setAddress] = useAddress();
   const weight = smoothingOf(address);
   const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, !hasEnded(session));
-  const markers = useRunMarkers({ session, record, evaluations, axis, steps, x });
+  const { markers, leftOut } = useRunMarkers({ session, record, evaluations, axis, steps, x });
   const evaluated = useMemo(() => evaluationColumns(evaluations), [evaluations]);
   const band = useMemo(() => rewardBand(steps), [steps]);
   const plots = useMemo(() => {
@@ -70,7 +70,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1 border-b border-line px-4 py-1.5">
         <ChartControls />
         {!isExported && <SavedViews isReady={!isLoading} />}
-        <MarkerLegend markers={markers} />
+        <MarkerLegend markers={markers} leftOut={leftOut} />
       </div>
       <ErrorNotice error={error} />
       <div data-testid="charts" data-steps={steps.length} className="divide-y divide-line">

@@ -3,7 +3,7 @@ import type { Marker } from "../../../ui/chart-marks";
 import { number } from "../../../ui/format";
 import { MARKER_KINDS } from "./run-markers";
 
-export function MarkerLegend({ markers }: { markers: readonly Marker[] }) {
+export function MarkerLegend({ markers, leftOut }: { markers: readonly Marker[]; leftOut: number }) {
   const counted = MARKER_KINDS.map((look) => ({ ...look, count: markers.filter(({ kind }) => kind === look.kind).length })).filter(({ count }) => count > 0);
   if (counted.length === 0) return null;
   return (
@@ -16,6 +16,7 @@ export function MarkerLegend({ markers }: { markers: readonly Marker[] }) {
           {name} <span className="tabular-nums">{number(count)}</span>
         </li>
       ))}
+      {leftOut > 0 && <li>{number(leftOut)} more are left out, evenly over the run’s length</li>}
     </ul>
   );
 }

@@ -18,15 +18,22 @@ interface Charted {
   x: readonly number[];
 }
 
-export function useRunMarkers({ session, record, evaluations, axis, steps, x }: Charted): Marker[] {
+export interface RunMarkers {
+  markers: Marker[];
+  /** So many of the record's marks are not among them. */
+  leftOut: number;
+}
+
+export function useRunMarkers({ session, record, evaluations, axis, steps, x }: Charted): RunMarkers {
   const { id, created_at: createdAt } = session;
   const isLong = record.timeline.length >= KEPT_ENTRIES;
   const { data: before } = useQuery({ ...marksQuery(id), enabled: isLong });
   const marks = useMemo(() => marksJoined(record.marks, before?.items.flatMap((item) => markOf(item) ?? []) ?? []), [record.marks, before]);
   const restarts = marks.filter(({ kind }) => kind === "restart").length;
   const { data: times } = useQuery({ ...stepTimesQuery(id, restarts), enabled: restarts > 0 });
-  return useMemo(
+  const markers = useMemo(
     () => markersOf({ id, createdAt, axis, points: { steps: steps.map(({ step }) => step), x }, marks, evaluations, times: times ?? null }),
     [id, createdAt, axis, steps, x, marks, evaluations, times],
   );
+  return { markers, leftOut: before?.left_out ?? 0 };
 }
