@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rest_framework.parsers import BaseParser
 
 from api.rest.errors import MAX_FIELDS, UNKNOWN, fields_error
+from api.rest.json_bounds import values_check
 from console.errors import InvalidRequest
 
 # Names in all objects of a body together. Each unknown one costs time to refuse.
@@ -46,6 +47,7 @@ class StrictJsonParser(BaseParser):
 
 def json_read(body: bytes, most: int) -> Any:
     """The value of a body whose objects have at most ``most`` names in all. Raises InvalidRequest."""
+    values_check(body)
     try:
         data = json.loads(body.decode(), object_pairs_hook=_Members(most))
     except (ValueError, RecursionError) as error:

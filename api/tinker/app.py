@@ -31,6 +31,7 @@ PREFIX = "/api/v1/"
 # What is passed on to a runtime may be larger, and of the rest what tells of a client or holds a graph.
 MAX_SMALL_BODY_BYTES, MAX_TOLD_BODY_BYTES = 64 << 10, 1 << 20
 TOLD = ("telemetry", "create_custom_loss")
+OF_PROMISES = ("retrieve_future", "retrieve_futures", "cancel_future")  # ids alone; a custom loss is its own id
 RUN = r"training_runs/(?P<model_id>[^/]+)"
 CHECKPOINT = RUN + r"/checkpoints/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]+)"
 ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
@@ -134,7 +135,8 @@ async def _relayed(
     with limits.hold(caller.key.id) as holding:
         beginning = Beginning(receive)
         try:
-            body = await body_read(beginning, holding)
+            most = MAX_TOLD_BODY_BYTES if path in OF_PROMISES else None
+            body = await body_read(beginning, holding, limit_bytes=most)
             if is_compressed:
                 holding.add(compressed.unpacked_size(body))
                 body = await asyncio.to_thread(compressed.unpacked, body)

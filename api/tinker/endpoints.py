@@ -24,6 +24,7 @@ from api.relay.episode_keys import key_sent
 from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
 from api.relay.proxy import RelayedCall, body_read, headers_passed, proxy_until_end
+from api.rest.json_bounds import values_check
 from api.tinker.callers import TinkerCaller, caller_of
 from api.tinker.relaying import runtime_tell
 from console.catalogue.base_models import base_model_list
@@ -106,7 +107,8 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
 
 
 def _model_of(body: bytes) -> str:
-    """The body's ``model``. Raises RelayError."""
+    """The body's ``model``. Raises RelayError, InvalidRequest."""
+    values_check(body)
     try:
         name = json.loads(body)["model"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -21,6 +21,8 @@ OPTIONAL = (
 )  # fmt: skip
 MAX_WEIGHTS_BYTES = 4_000_000_000  # of one file, beyond which models are exported in several
 MAX_SMALL_BYTES, MAX_HEADER_BYTES = 64 << 20, 16 << 20
+MAX_CONFIG_BYTES = 1 << 20  # it is parsed
+ENTRY_BYTES, METADATA_BYTES = 1 << 10, 64 << 10  # of a tensor in a header, and of what else is in it
 ITEM_BYTES = {"F32": 4, "BF16": 2, "F16": 2}
 HEAD = "lm_head.weight"
 Read = Callable[[int, int], bytes]  # (offset, number of bytes)
@@ -49,7 +51,8 @@ def sizes_check(sizes: Mapping[str, int]) -> None:
         if not sizes.get(name):
             raise InvalidRequest(f"{name} was not uploaded: PUT it to its URL, then finish the upload.")
     for name, size_bytes in sizes.items():
-        most = MAX_WEIGHTS_BYTES + MAX_HEADER_BYTES if name == WEIGHTS else MAX_SMALL_BYTES
+        large = {WEIGHTS: MAX_WEIGHTS_BYTES + MAX_HEADER_BYTES, CONFIG: MAX_CONFIG_BYTES}
+        most = large.get(name, MAX_SMALL_BYTES)
         if size_bytes > most:
             raise InvalidRequest(f"{name} has {size_bytes} bytes; at most {most} are taken.")
 
@@ -59,7 +62,7 @@ def config_check(body: bytes, model: BaseModel) -> None:
     wanted = json.loads((Path(model.path) / CONFIG).read_text())
     try:
         given = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         raise InvalidRequest(f"{CONFIG} is no JSON object.")
@@ -75,7 +78,7 @@ def weights_check(read: Read, size_bytes: int, shapes: Mapping[str, tuple[int, .
 
     A head of its own may be there beside tied embeddings, as exports of an adapted head have one.
     """
-    header, begins = _header(read, size_bytes)
+    header, begins = _header(read, size_bytes, METADATA_BYTES + ENTRY_BYTES * (len(shapes) + 1))
     ends: list[tuple[int, int]] = []
     for name, entry in header.items():
         if name == "__metadata__":
@@ -96,9 +99,9 @@ def weights_check(read: Read, size_bytes: int, shapes: Mapping[str, tuple[int, .
         raise InvalidRequest(f"{WEIGHTS} has {size_bytes} bytes, and its header speaks of {begins + at}.")
 
 
-def _header(read: Read, size_bytes: int) -> tuple[dict[str, Any], int]:
+def _header(read: Read, size_bytes: int, most: int) -> tuple[dict[str, Any], int]:
     length = int.from_bytes(read(0, 8), "little") if size_bytes >= 8 else 0
-    if not 0 < length <= min(MAX_HEADER_BYTES, size_bytes - 8):
+    if not 0 < length <= min(most, MAX_HEADER_BYTES, size_bytes - 8):
         raise InvalidRequest(f"{WEIGHTS} is no safetensors file: its header would have {length} bytes.")
     try:
         header = json.loads(read(8, length))

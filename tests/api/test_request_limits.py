@@ -5,8 +5,10 @@ import json
 import pytest
 from django.test import Client
 
+from api.rest import parsing
 from api.rest.parsing import MAX_DEPTH, MAX_MEMBERS, MAX_MEMBERS_LARGE
 from api.routes import api
+from console.errors import InvalidRequest
 from console.server.request_limits import MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES, body_limit
 from console.users.models import Project
 from support import factories
@@ -57,6 +59,21 @@ def test_values_inside_each_other_are_refused_past_a_depth(client: Client, proje
         answer = post(client, f"/v1/sessions/{session.id}/tasks", {"rows": [{"name": f"t{depth}", "row": row}]})
         assert answer.status_code == status, (depth, answer.content)
     assert f"more than {MAX_DEPTH} deep" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [b'{"a": [%s0]}' % (b"[]," * 60_000), b'{"a": [%s0]}' % (b"0," * 600_000)])
+def test_a_body_of_many_values_is_refused_before_it_is_parsed(body: bytes, client: Client, monkeypatch) -> None:
+    monkeypatch.setattr(parsing, "json", None)
+    with pytest.raises(InvalidRequest, match="has more than"):
+        parsing.json_read(body, MAX_MEMBERS)
+
+
+def test_brackets_and_commas_of_texts_are_no_values(client: Client) -> None:
+    text = json.dumps({"a": "[{" * 60_000 + '\\"[' * 9 + "\\"}).encode()
+    assert parsing.json_read(text, MAX_MEMBERS)
+    for cut in (text[:-3], text[:-4], b'"' + b'\\"' * 200_000 + b"[" * 60_000 + b"\\"):
+        with pytest.raises(InvalidRequest, match="cannot be read"):
+            parsing.json_read(cut, MAX_MEMBERS)
 
 
 def test_a_query_of_very_many_parameters_is_refused_in_the_usual_body(client: Client) -> None:

@@ -64,10 +64,19 @@ def test_weights_that_are_not_the_bases_are_refused_by_what_is_wrong(body: bytes
     assert said in refused.value.message
 
 
+def test_what_is_parsed_of_an_upload_is_small() -> None:
+    """A header has room for the base's tensors; a configuration is no larger than one is."""
+    header = json.dumps({"__metadata__": {"format": "pt", "note": "x" * 70_000}}).encode()
+    with pytest.raises(InvalidRequest, match="header would have"):
+        check(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(InvalidRequest, match="config.json has"):
+        uploaded_files.sizes_check({"config.json": 2 << 20, "model.safetensors": 1})
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (b"[]", "no JSON object"), (b"{", "no JSON object"),
+        (b"[]", "no JSON object"), (b"{", "no JSON object"), (b"[" * 6000, "no JSON object"),
         ({"model_type": "gpt2"}, "model_type 'gpt2'"), ({"hidden_size": 8}, "hidden_size 8"),
         ({"vocab_size": None}, "vocab_size None"), ({"auto_map": {}}, "auto_map"),
     ],

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from api.rest import rate_limit
+from console.asgi import application
 from console.live.models import EventRecord
 from console.tinker import telemetry
 from console.tinker.models import TinkerSession
+from support.asgi_calls import Call
 from support.tinker_client import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,6 +47,25 @@ async def test_only_calls_that_need_it_take_a_large_body(alices: Client) -> None
     for path in ("create_session", "sessions/search", "create_sampling_session", "session_heartbeat"):
         assert (await alices.send("POST", path, {"session_id": text, "tags": [text]}))[0] == 413, path
     assert await alices.post("telemetry", {"events": [{"text": text}], "session_id": "a name of its own"})
+
+
+async def test_what_asks_for_a_future_is_small_and_is_not_parsed(alices: Client) -> None:
+    wide = b'{"x": [' + b"[]," * 300_000 + b'0], "request_id": "%s"}'
+    refused = await alices.mistake("create_model", {"session_id": "tnk_none", "model_seq_id": 0, "base_model": "m"})
+    assert refused == "There is no such session."
+    assert await alices.send("POST", "retrieve_future", wide % b"custom|loss-abc") == (
+        200,
+        {"loss_id": "loss-abc", "type": "create_custom_loss"},
+    )
+    for path in ("retrieve_future", "retrieve_futures", "cancel_future"):
+        assert (await alices.send("POST", path, wide % (b"x" * (200 << 10))))[0] == 413, path
+
+
+async def test_the_model_of_a_request_is_not_looked_for_in_a_body_of_very_many_values(alices: Client) -> None:
+    body = b'{"model": "m", "x": [' + b"{}," * 60_000 + b"0]}"
+    call = Call(application, "POST", "/oai/api/v1/chat/completions", key=alices.secret, body=body)
+    status, _, answer = await call.answer()
+    assert status == 400 and b"50000 objects and lists" in answer
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])

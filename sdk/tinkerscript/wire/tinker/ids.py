@@ -17,6 +17,7 @@ SAMPLER_ID = re.compile(
 PROMISE_ID = re.compile(r"(?P<session_id>ses_[A-Za-z0-9]{1,36})\|[^\"\\]{1,200}")
 SAMPLER_HEADER = "X-Tinker-Sampler"  # of a request in OpenAI's or Anthropic's dialect: the sampling session it is for
 CALLER_HEADER = "X-Tinker-Caller"  # of such a request: the API key that sends it, by its id
+HEAD_FIELDS = 64  # of a message, in which model and number are: clients write their fields in order
 CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 TINKER_PATH = re.compile(
     r"tinker://(?P<model_id>[^/]{1,80})/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]{1,128})"
@@ -26,10 +27,12 @@ TINKER_PATH = re.compile(
 def training_head(body: bytes) -> tuple[str, int] | None:
     """``(model_id, seq_id)`` of a ForwardBackwardRequest: its fields 1 and 2, nothing else of it is read.
 
-    None where the bytes are no such message. Source: protobuf.dev/programming-guides/encoding.
+    None where the bytes are no such message, or do not begin with them.
+    Source: protobuf.dev/programming-guides/encoding.
     """
     model_id, seq_id, at = None, 0, 0
-    while at < len(body):
+    fields = 0
+    while at < len(body) and (fields := fields + 1) <= HEAD_FIELDS:
         tag, at = _varint(body, at)
         number, kind = tag >> 3, tag & 7
         if kind == 0:

@@ -86,7 +86,15 @@ def test_lengths_that_reach_beyond_the_body_are_refused() -> None:
 def test_the_head_of_a_request_is_found_without_reading_it() -> None:
     assert training_head(training(7)) == (MODEL, 7)
     assert training_head(training(7)[:30]) == (MODEL, 7)
-    for broken in (b"", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x03ab", b"\x0a\x02\xff\xff", b"\x0b", b"\xff" * 40):
+    for broken in (
+        b"",
+        b"\x0a\xff\xff\xff\xff\x0f",
+        b"\x0a\x03ab",
+        b"\x0a\x02\xff\xff",
+        b"\x0b",
+        b"\xff" * 40,
+        b"\x18\x00" * 99 + training(7),
+    ):
         assert training_head(broken) is None
 
 
