@@ -17,6 +17,9 @@ from tinkerscript.wire.config import SessionConfig
 # path, the executor that runs the worker inside the core's process is taken as it is.
 IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 
+# Where a worker is in a process of its own, the core's is bounded by the executor itself.
+BOUNDED = "gpu_runtime.engine.bounded_executor.BoundedMultiprocExecutor"
+
 # Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
 # there too; and vLLM's own default.
 SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
@@ -34,7 +37,7 @@ def executor(device: str, tensor_parallel: int) -> str | None:
     On one machine alone: vLLM would take Ray where it finds a cluster of it.
     """
     if tensor_parallel > 1:
-        return "mp"
+        return BOUNDED
     return IN_PROCESS if device == "cpu" else None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gpu_runtime.engine.grammars.budget import TOKEN_CPU_S, bounded, budget_install
 from gpu_runtime.engine.grammars.trial import TOKENS_TRIED
+from gpu_runtime.engine.vllm_process import executor
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -94,3 +95,26 @@ def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_wh
         last = bounded(Counted, 0.0)()
         last.is_ended = is_ended
         assert last.accept_tokens("call", [1]) == is_ended, "an answer that has come to its end is whole"
+
+
+def test_an_engine_over_several_devices_bounds_grammars_in_the_process_of_its_core(monkeypatch) -> None:
+    """Its workers are elsewhere: the executor, which the core makes, installs the bound before it starts them."""
+    from vllm.config import ParallelConfig
+    from vllm.v1.executor.abstract import Executor
+    from vllm.v1.executor.multiproc_executor import MultiprocExecutor
+    from vllm.v1.structured_output import backend_xgrammar
+
+    made = backend_xgrammar.XgrammarGrammar
+    monkeypatch.setattr(backend_xgrammar, "XgrammarGrammar", getattr(made, "unbounded", made))
+    started: list[bool] = []
+    monkeypatch.setattr(
+        MultiprocExecutor,
+        "_init_executor",
+        lambda self: started.append(hasattr(backend_xgrammar.XgrammarGrammar, "unbounded")),
+    )
+    parallel = ParallelConfig(distributed_executor_backend=executor("cuda", 2))
+    named: Any = SimpleNamespace(parallel_config=parallel)
+    chosen = Executor.get_class(named)
+    assert issubclass(chosen, MultiprocExecutor) and chosen.supports_async_scheduling()
+    object.__new__(chosen)._init_executor()  # noqa: SLF001 - what its constructor calls
+    assert started == [True]

@@ -4,7 +4,7 @@
 the core computes for each call's grammar is added up, and a call beyond its budget ends as vLLM ends one whose grammar
 refuses a token: with the finish reason "error".
 
-With ``tensor_parallel`` the core is in no worker's process, where this is installed: there the trial alone bounds it.
+It is installed in the core's process: by its worker where that is in it, else by its executor (bounded_executor.py).
 """
 
 import time
