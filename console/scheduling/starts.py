@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from console.scheduling import failures, liveness
+from console.scheduling.instance import instance_id
 from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import NotStarted, earlier_end, runtime_launch
 from console.scheduling.launchers.protocol import Launcher, SlowToEnd
@@ -97,6 +98,8 @@ class QueuedStarts:
 
     def _launch(self, session: Session, now: datetime) -> None:
         launcher = session_launcher(session, here=self._here, elsewhere=self._elsewhere)
+        if session.place != HERE:
+            _place_ask(session, launcher)
         warm = self._warm if session.place == HERE else None
         try:
             # It ran before: looked at while it is queued, so that waiting is no state of its own.
@@ -140,3 +143,10 @@ class QueuedStarts:
             return
         failure = failures.disk_full(free_bytes=free_bytes, needed=needed)
         move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
+
+
+def _place_ask(session: Session, launcher: Launcher) -> None:
+    """Raises LauncherUnavailable, and soon, while the place's cluster hangs: each command of a start would wait for it,
+    and with that the sessions of every other place."""
+    folder = settings.DATA / "runtimes" / session.id
+    launcher.inspect(launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder))

@@ -92,6 +92,22 @@ def test_a_place_that_is_away_is_named_and_holds_up_no_other(world, project) -> 
     assert state_of(lab) == "provisioning"
 
 
+def test_nothing_is_started_at_a_place_that_is_away(world, project) -> None:
+    """A start there is commands that wait: they are not begun, and its session stays where it was in the queue."""
+    tried: list[str] = []
+    lab = world.clusters["lab"]
+    lab.start = lambda handle, **_: tried.append(handle["launch"]) or handle
+    lab.others_end = lambda handle: tried.append(handle["launch"])
+    lab.away = True
+    sessions = [world.session(project, place="lab") for _ in range(3)]
+    Session.objects.filter(id=sessions[0].id).update(launcher="slurm")  # it ran before
+    world.tick(3)
+    assert (tried, {state_of(each) for each in sessions}) == ([], {"queued"})
+    lab.away = False
+    world.tick(1)
+    assert len(tried) == 2 and state_of(sessions[0]) == "provisioning"
+
+
 def test_a_place_that_the_settings_name_no_more_leaves_its_sessions_as_they_are(world, places, project) -> None:
     session, waiting = world.session(project, place="lab"), world.session(project, place="lab")
     world.tick(1)

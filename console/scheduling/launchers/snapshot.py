@@ -24,7 +24,7 @@ class Snapshot(Generic[SeenT]):
         self._seen: Mapping[str, SeenT] = {}
         self._taken_at = float("-inf")
         self._asking: _Listing[SeenT] | None = None
-        self._is_slow = False
+        self._is_slow = self._is_stale = False
 
     def find(self, launch: str) -> SeenT | None:
         """The launch as last listed, None when it was not there. Raises LauncherUnavailable while the engine hangs."""
@@ -36,19 +36,26 @@ class Snapshot(Generic[SeenT]):
     def forget(self) -> None:
         """What was listed has changed by our doing; so has what is being listed."""
         self._taken_at = float("-inf")
-        self._asking, self._is_slow = None, False
+        self._is_stale = self._asking is not None  # it is waited for all the same: an engine that hangs is asked once
 
     def _list(self) -> Mapping[str, SeenT]:
+        while (found := self._listed()) is None:
+            pass  # the next one is asked after the change
+        return found
+
+    def _listed(self) -> Mapping[str, SeenT] | None:
+        """What is there; None for a listing that began before something was changed."""
         asking = self._asking = self._asking or _Listing(self._take)
         asking.thread.join(0.0 if self._is_slow else PATIENCE_S)
-        self._is_slow = asking.thread.is_alive()
-        if self._is_slow:
+        if asking.thread.is_alive():
+            self._is_slow = True
             # The same words each time: other ones would be another line of the log and of the session's record.
             raise LauncherUnavailable(f"it gives no response within {PATIENCE_S:g} s to what runs there")
-        self._asking = None
-        if asking.error is not None:
+        is_stale, self._asking, self._is_stale = self._is_stale, None, False
+        if asking.error is not None:  # an engine that hung stays slow until it has listed something
             raise asking.error
-        return asking.found
+        self._is_slow = False
+        return None if is_stale else asking.found
 
 
 class _Listing(Generic[SeenT]):

@@ -1,6 +1,7 @@
 """One listing answers many looks, for a second, and never instead of an error."""
 
 import threading
+import time
 
 import pytest
 
@@ -68,6 +69,47 @@ def test_an_engine_that_hangs_holds_up_one_look_and_no_other(monkeypatch: pytest
     responds.set()
     assert wait_until(lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"], timeout_s=20)
     assert seen.find("a") == 1
+
+
+def test_an_engine_that_goes_on_hanging_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands end by their own deadlines, and what is tried there meanwhile asks for what has changed."""
+    monkeypatch.setattr(snapshot, "PATIENCE_S", 0.2)
+    asked: list[threading.Event] = []
+
+    def take() -> dict[str, int]:
+        asked.append(gives_up := threading.Event())
+        if len(asked) > 2:
+            return {"a": len(asked)}
+        assert gives_up.wait(20)
+        raise LauncherUnavailable("squeue timed out")
+
+    seen = Snapshot(take)
+    with pytest.raises(LauncherUnavailable, match="no response"):
+        seen.find("a")
+    monkeypatch.setattr(snapshot, "PATIENCE_S", 20.0)
+    for _ in range(5):
+        seen.forget()
+        with pytest.raises(LauncherUnavailable, match="no response"):
+            seen.find("a")
+    assert len(asked) == 1, "one question at a time"
+    asked[0].set()
+    listed = [it for it in threading.enumerate() if it.name == "launcher-listing"]
+    assert wait_until(lambda: not any(it.is_alive() for it in listed), timeout_s=20)
+    with pytest.raises(LauncherUnavailable, match="timed out"):
+        seen.find("a")
+    began = time.monotonic()
+    with pytest.raises(LauncherUnavailable, match="no response"):
+        seen.find("a")
+    assert time.monotonic() - began < 10, "the second question was not waited for"
+    asked[1].set()
+
+    def is_back() -> bool:
+        try:
+            return bool(seen.find("a"))
+        except LauncherUnavailable:
+            return False
+
+    assert wait_until(is_back, timeout_s=20)
 
 
 def test_what_was_being_listed_when_we_changed_it_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
