@@ -69,21 +69,24 @@ def test_two_share_the_places_and_one_goes_on_alone_when_the_other_is_killed(sta
     def by_process() -> Counter[int]:
         return Counter(int(pid) for _, _, pid in launches())
 
+    def play() -> list[list[str]]:
+        """Fill the queue once more; what is started then."""
+        so_far = len(launches())
+        fill()
+        wait_until(lambda: len(launches()) == so_far + 3 * ROUND, timeout_s=START_S)
+        return launches()[so_far:]
+
     fill()
     both = [start(), start()]
     wait_until(lambda: len(launches()) == 3 * ROUND, timeout_s=START_S)
-    for more in range(2, 7):  # until the second has been given a place and has started something there
+    for _ in range(6):  # until the second has been given a place, and has started something there: then none moves
         if by_process()[both[0].pid] and by_process()[both[1].pid]:
             break
-        fill()
-        wait_until(lambda more=more: len(launches()) == 3 * ROUND * more, timeout_s=START_S)
-    places = {(place, pid) for place, _, pid in launches()[-3 * ROUND :]}
+        play()
+    places = {(place, pid) for place, _, pid in play()}
     assert len(places) == 3 and len({pid for _, pid in places}) == 2, "each place has one leader, and both lead"
     lost, left = sorted(both, key=lambda process: -by_process()[process.pid])
-    so_far = len(launches())
     lost.kill()
-    fill()
-    wait_until(lambda: len(launches()) == so_far + 3 * ROUND, timeout_s=START_S)
-    assert {int(pid) for _, _, pid in launches()[so_far:]} == {left.pid}
+    assert {int(pid) for _, _, pid in play()} == {left.pid}
     sessions = Counter(launch.partition(".")[0] for _, launch, _ in launches())
     assert set(sessions.values()) == {1}, "no session is started twice"
