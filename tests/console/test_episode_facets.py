@@ -1,5 +1,6 @@
 """What a list of episodes holds, counted by the database for the filter that the list has."""
 
+import random
 import sys
 
 import pytest
@@ -7,8 +8,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from console.errors import NotFound
+from console.sessions.episodes import one_reading
 from console.sessions.episodes.facets import episode_facets
+from console.sessions.episodes.one_reading import MOST_REWARDS
 from console.sessions.episodes.selectors import EpisodeFilter, episode_list
+from console.sessions.episodes.text_blocks import blocks_extend
 from console.sessions.models import EpisodeRecord, Session
 from console.users.models import Project
 from support.factories import session_make
@@ -76,6 +80,40 @@ def test_rewards_of_any_size_have_their_buckets_and_their_mean(session, rewards,
     given = [reward for reward in rewards if reward is not None]
     mean = max(-LARGEST, sum(reward / len(given) for reward in given)) if given else None
     assert told.reward_mean == (mean and pytest.approx(mean, rel=1e-8, abs=1e-260))
+
+
+@pytest.mark.parametrize("most", [MOST_REWARDS, 1], ids=["one reading", "two"])
+@pytest.mark.parametrize("seed", range(5))
+def test_episodes_whose_rows_are_read_are_counted_as_by_the_index(session, monkeypatch, most: int, seed: int) -> None:
+    """A text, an agent and a version that all have leave everything: the counts are those of before."""
+    monkeypatch.setattr(one_reading, "MOST_REWARDS", most)
+    draw = random.Random(seed)
+    said = {"agents": "|solver|", "answer": "100%_done", "policy_version_first": 3, "policy_version_last": 4}
+    for _ in range(60):
+        rewards = [draw.choice([None, 0.0, 0.5, 1.0, draw.gauss(0, 1), draw.choice([LARGEST, 5e-324])])]
+        task, fate = draw.choice([None, "fog", "mist"]), draw.choice(list(Fate))
+        save(session, rewards, task=task, fate=fate, eval=draw.random() < 0.3, **said)
+    blocks_extend(session, EpisodeRecord.objects.filter(session=session))
+    for narrowed in ({}, {"fates": [Fate.TRAINED, Fate.STALE]}, {"task": "fog"}, {"task": "fog", "fates": [Fate.EVAL]}):
+        expected = facets(session, **narrowed)
+        for read in ({"agent": "solver"}, {"text": "100%_DONE"}, {"version": 4}, {"agent": "solver", "text": "%_d"}):
+            assert facets(session, **narrowed, **read) == expected, (narrowed, read)
+    assert facets(session, text="no such words").episodes == 0
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL chooses by its statistics")
+def test_rows_that_must_be_read_are_read_once(session) -> None:
+    save(
+        session, [0.0, 0.5, 1.0], task="fog", answer="said", agents="|a|", policy_version_first=0, policy_version_last=0
+    )
+    for chosen in ({"text": "said"}, {"agent": "a"}, {"version": 0}):
+        with CaptureQueriesContext(connection) as asked:
+            assert facets(session, **chosen).episodes == 3
+        counts = [query["sql"] for query in asked if "COUNT(" in query["sql"]]
+        assert len(counts) == 1
+        with connection.cursor() as cursor:
+            plan = cursor.execute(f"EXPLAIN QUERY PLAN {counts[0]}").fetchall()
+        assert sum("console_episoderecord" in str(line) for line in plan) == 1, plan
 
 
 def test_each_facet_keeps_its_other_choices_and_has_the_rest_of_the_filter(session) -> None:

@@ -1,5 +1,7 @@
 """A filter by text or agent: it finds what the database finds, and reads those episodes alone that may have it."""
 
+import zlib
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -66,6 +68,24 @@ def read_by(session: Session, only: Filter) -> tuple[list[int], list[int]]:
 )
 def test_a_text_is_looked_for_in_those_episodes_alone_that_may_have_it(many, only, found, read) -> None:
     assert read_by(many, only) == (found, read)
+
+
+def test_a_text_that_many_blocks_have_is_looked_for_in_all_and_the_others_as_before(many, monkeypatch) -> None:
+    """Of ten blocks five are looked at first: the even ones. Only where all of them have it are the others left out."""
+    monkeypatch.setattr(text_blocks, "MANY", 9)
+    monkeypatch.setattr(text_blocks, "LOOKED_AT", 5)
+    unpacked = []
+    decompress = zlib.decompress
+    monkeypatch.setattr(text_blocks.zlib, "decompress", lambda packed: unpacked.append(packed) or decompress(packed))
+    for odd in (1, 3):
+        EpisodeRecord.objects.filter(session=many, seq__range=(odd * 64, odd * 64 + 63)).update(answer="other")
+        text_blocks.block_remake(many, odd)
+    usual = [n for n in range(640) if n not in (400, 639) and n // 64 not in (1, 3)]
+    assert read_by(many, Filter(text="the usual")) == (usual, list(range(10))), "two are read in vain"
+    assert len(unpacked) == 2 * 5, "both times five of ten"
+    assert read_by(many, Filter(text="xylophone")) == ([639], [9])
+    EpisodeTextBlock.objects.filter(number=4).delete()
+    assert read_by(many, Filter(text="the usual")) == (usual, [n for n in range(10) if n not in (1, 3)]), "four of five"
 
 
 def test_a_text_is_found_in_episodes_of_a_release_that_kept_no_blocks(many) -> None:

@@ -3,17 +3,26 @@
 import math
 import sys
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 from django.db.models.functions import Floor, Greatest, Least
 
+from console.sessions.episodes.one_reading import LEAST, SCALE, TaskFate, Totals, count_once
 from console.sessions.episodes.selectors import EpisodeFilter, episodes_matching
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
 from console.users.models import Project
-from tinkerscript.wire.reading.facets import BUCKETS, MAX_TASKS, EpisodeFacets, RewardBucket, TaskCount, nine_digits
+from tinkerscript.wire.reading.facets import (
+    BUCKETS,
+    MAX_TASKS,
+    EpisodeFacets,
+    RewardBucket,
+    TaskCount,
+    nine_digits,
+    reward_buckets,
+)
 from tinkerscript.wire.reading.trajectories import EpisodeFate
 
 
@@ -21,47 +30,30 @@ def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) ->
     """Counts of the episodes that match. Raises NotFound.
 
     The episodes are read twice: once for what there is of each task and fate, from which all counts follow, and once
-    for the buckets, whose bounds are known by then. Where neither a text nor a version is asked for, the index
-    ``episode_facets`` has all of it, in the order of the first reading.
+    for the buckets, whose bounds are known by then. The index ``episode_facets`` has all of it, in the order of the
+    first reading; where it has not, because a text, an agent or a version is asked for, rows are read, and once.
     """
     session = session_get(project=project, session_id=session_id)
     matching = episodes_matching(session, replace(only, fates=(), task=None))
-    counted = [_Part(*row) for row in matching.order_by().values_list("task", "fate", "eval").annotate(**_OF_A_PART)]
-    of_task = [part for part in counted if only.task is None or part.task == only.task]
-    of_fate = [part for part in counted if not only.fates or part.fate in only.fates]
-    shown = [part for part in of_task if not only.fates or part.fate in only.fates]
-    fates, tasks = _counts(of_task, "fate"), _counts(of_fate, "task")
+    count = count_once if only.text or only.agent is not None or only.version is not None else _count_by_index
+    parts, totals, by_reward = count(matching, fates=only.fates, task=only.task)
+    of_task = {key: n for key, n in parts.items() if only.task is None or key[0] == only.task}
+    of_fate = {key: n for key, n in parts.items() if not only.fates or key[1] in only.fates}
+    fates, tasks = _sums(of_task, 1), _sums(of_fate, 0)
     if only.fates:
         matching = matching.filter(fate__in=only.fates)
     if only.task is not None:
         matching = matching.filter(task=only.task)
     by_count = sorted(tasks.items(), key=lambda each: (-each[1], each[0]))
     return EpisodeFacets(
-        episodes=sum(part.episodes for part in shown),
-        rewards=_buckets(matching, shown),
-        reward_mean=_mean(shown),
+        episodes=sum(n for key, n in of_task.items() if key in of_fate),
+        rewards=_buckets(matching, totals) if by_reward is None else reward_buckets(by_reward),
+        reward_mean=_mean(totals),
         fates={EpisodeFate(fate): count for fate, count in fates.items()},
-        evaluation=sum(part.episodes for part in shown if part.eval),
+        evaluation=totals.evaluation,
         tasks=[TaskCount(task=task, count=count) for task, count in by_count[:MAX_TASKS]],
         tasks_in_all=len(tasks),
     )
-
-
-class _Part(NamedTuple):
-    """The matching episodes of one task and fate. ``lowest`` and ``highest`` are None where none has a reward."""
-
-    task: str | None
-    fate: str
-    eval: bool
-    episodes: int
-    rewards: int
-    lowest: float | None
-    highest: float | None
-    scaled: float | None  # their sum, as ``_divided`` by SCALE
-
-
-SCALE = 2.0**70  # exact to divide by; a sum of fewer rewards than that is no number that is too large
-LEAST = 1e-290  # a quotient below it shows in no bucket and no mean
 
 
 def _divided(by: float) -> Case:
@@ -81,30 +73,52 @@ _OF_A_PART = {
 }  # fmt: skip
 
 
-def _counts(parts: list[_Part], name: str) -> dict[str, int]:
-    """Episodes by task or fate. Those without a task are left out."""
+def _count_by_index(
+    matching: QuerySet[EpisodeRecord], *, fates: Collection[EpisodeFate], task: str | None
+) -> tuple[dict[TaskFate, int], Totals, None]:
+    """As ``count_once``, without the rewards one by one."""
+    parts: Counter[TaskFate] = Counter()
+    shown = []
+    for of_task, fate, is_eval, episodes, *stats in (
+        matching.order_by().values_list("task", "fate", "eval").annotate(**_OF_A_PART)
+    ):
+        parts[of_task, fate] += episodes
+        if (task is None or of_task == task) and (not fates or fate in fates):
+            shown.append(Totals(episodes if is_eval else 0, *stats))
+    rewarded = [(part.lowest, part.highest) for part in shown if part.lowest is not None and part.highest is not None]
+    sums = [part.scaled for part in shown if part.scaled is not None]
+    totals = Totals(
+        evaluation=sum(part.evaluation for part in shown),
+        rewards=sum(part.rewards for part in shown),
+        lowest=min((low for low, _ in rewarded), default=None),
+        highest=max((high for _, high in rewarded), default=None),
+        scaled=math.fsum(sums) if sums else None,
+    )
+    return parts, totals, None
+
+
+def _sums(parts: Mapping[TaskFate, int], at: int) -> dict[str, int]:
+    """Episodes by task (0) or fate (1). Those without a task are left out."""
     counts: Counter[str] = Counter()
-    for part in parts:
-        if (value := getattr(part, name)) is not None:
-            counts[value] += part.episodes
+    for key, n in parts.items():
+        if (value := key[at]) is not None:
+            counts[value] += n
     return dict(counts)
 
 
-def _mean(parts: list[_Part]) -> float | None:
+def _mean(totals: Totals) -> float | None:
     """Of all rewards: between them, also where rounding takes it beyond the largest number."""
-    sums = [part.scaled for part in parts if part.scaled is not None]
-    if not sums:
+    if totals.scaled is None:
         return None
-    mean = math.fsum(sums) / sum(part.rewards for part in parts) * SCALE
+    mean = totals.scaled / totals.rewards * SCALE
     return nine_digits(max(-sys.float_info.max, min(mean, sys.float_info.max)))
 
 
-def _buckets(matching: QuerySet[EpisodeRecord], parts: list[_Part]) -> list[RewardBucket]:
+def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBucket]:
     """Buckets of equal width. Each value is divided before it is subtracted: a difference may be too large a number."""
-    rewarded = [(part.lowest, part.highest) for part in parts if part.lowest is not None and part.highest is not None]
-    if not rewarded:
+    lowest, highest = totals.lowest, totals.highest
+    if lowest is None or highest is None:
         return []
-    lowest, highest = min(low for low, _ in rewarded), max(high for _, high in rewarded)
     width = highest / BUCKETS - lowest / BUCKETS
     at: Value | Greatest = Value(0.0)
     if width > 0:

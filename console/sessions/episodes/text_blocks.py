@@ -22,6 +22,8 @@ BITS = 1 << 16
 TEXTS = ("task", "prompt", "answer", "agents")
 MOST_BLOCKS = 100_000  # of a session; of a larger one all episodes are read
 MOST_NAMED = 10_000  # numbers in a query
+MANY = 500  # blocks: of fewer each is looked at
+LOOKED_AT = 50  # blocks of many, first: a text that all of these have is in most of the others
 
 
 def blocks_extend(session: Session, records: Iterable[EpisodeRecord]) -> None:
@@ -60,16 +62,30 @@ def may_have(session: Session, episodes: QuerySet[EpisodeRecord], text: str) -> 
 
 
 def _blocks_without(session: Session, text: str) -> set[int]:
-    """Numbers of the blocks none of whose episodes has ``text``. One that is not kept may have it."""
+    """Numbers of the blocks none of whose episodes has ``text``. One that is not kept may have it.
+
+    Of none where all of some blocks, from the first to the last, may have it: to look at the others costs more than it
+    saves.
+    """
     data = _folded(text)
     wanted = [(bit >> 3, 1 << (bit & 7)) for bit in _bits(data, (min(3, len(data)),))]  # shorter ones follow from these
-    kept = EpisodeTextBlock.objects.filter(session=session).values_list("number", "bitmap")
-    without = set()
-    for number, packed in kept.iterator():
-        bitmap = zlib.decompress(packed)
-        if not all(bitmap[byte] & mask for byte, mask in wanted):
-            without.add(number)
-    return without
+    kept = EpisodeTextBlock.objects.filter(session=session)
+
+    def without(blocks: QuerySet[EpisodeTextBlock]) -> tuple[int, set[int]]:
+        found, looked = set(), 0
+        for number, packed in blocks.values_list("number", "bitmap").iterator():
+            bitmap, looked = zlib.decompress(packed), looked + 1
+            if not all(bitmap[byte] & mask for byte, mask in wanted):
+                found.add(number)
+        return looked, found
+
+    newest = kept.aggregate(newest=Max("number"))["newest"] or 0
+    if newest >= MANY:
+        some = kept.filter(number__in=range(0, newest + 1, (newest + 1) // LOOKED_AT))
+        looked, missing = without(some)
+        if looked >= LOOKED_AT and not missing:
+            return set()
+    return without(kept)[1]
 
 
 def _save(session: Session, blocks: dict[int, bytes]) -> None:

@@ -1,12 +1,9 @@
 """What a list of an exported run's episodes holds, counted. The answer of the REST API."""
 
-import math
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
 from statistics import fmean
 
-from tinkerscript.wire.reading.facets import BUCKETS, MAX_TASKS, EpisodeFacets, RewardBucket, TaskCount, nine_digits
+from tinkerscript.wire.reading.facets import MAX_TASKS, EpisodeFacets, TaskCount, nine_digits, reward_buckets
 from tinkerscript.wire.reading.trajectories import EpisodeFate
 
 from .lists import Asked, episodes_matching, fate_of
@@ -19,10 +16,10 @@ def episode_facets(folder: RunFolder, asked: Asked) -> Json:
     of_any_fate = episodes_matching(folder, {name: value for name, value in asked.items() if name != "fate"})
     of_any_task = episodes_matching(folder, {name: value for name, value in asked.items() if name != "task"})
     tasks = Counter(episode["task"] for episode in of_any_task if episode["task"] is not None)
-    rewards = sorted(episode["reward"] for episode in matching if episode["reward"] is not None)
+    rewards = [episode["reward"] for episode in matching if episode["reward"] is not None]
     return EpisodeFacets(
         episodes=len(matching),
-        rewards=_buckets(rewards),
+        rewards=reward_buckets(Counter(rewards)),
         reward_mean=nine_digits(fmean(rewards)) if rewards else None,
         fates=Counter(EpisodeFate(fate_of(episode)) for episode in of_any_fate),
         evaluation=sum(episode["eval"] for episode in matching),
@@ -32,15 +29,3 @@ def episode_facets(folder: RunFolder, asked: Asked) -> Json:
         ],
         tasks_in_all=len(tasks),
     ).model_dump(mode="json")
-
-
-def _buckets(rewards: Sequence[float]) -> list[RewardBucket]:
-    if not rewards:
-        return []
-    width = rewards[-1] / BUCKETS - rewards[0] / BUCKETS
-
-    def bucket(reward: float) -> int:
-        return max(0, min(BUCKETS - 1, math.floor(reward / width - rewards[0] / width))) if width > 0 else 0
-
-    parts = [list(part) for _, part in groupby(rewards, bucket)]
-    return [RewardBucket(lowest=part[0], highest=part[-1], count=len(part)) for part in parts]

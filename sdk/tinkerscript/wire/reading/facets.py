@@ -1,5 +1,8 @@
 """What a list of episodes holds, counted: its rewards in buckets, its fates, its tasks."""
 
+import math
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from ..base import Response
@@ -45,3 +48,17 @@ class EpisodeFacets(Response):
 def nine_digits(value: float | None) -> float | None:
     """So that a mean is the same number whoever adds up, and in which order."""
     return None if value is None else float(f"{value:.9g}")
+
+
+def reward_buckets(counts: Mapping[float, int]) -> list[RewardBucket]:
+    """Buckets of so many episodes of each reward."""
+    if not counts:
+        return []
+    rewards = sorted(counts)
+    # Each value is divided before it is subtracted: a difference may be too large a number.
+    width = rewards[-1] / BUCKETS - rewards[0] / BUCKETS
+    found: dict[int, list[float]] = {}
+    for reward in rewards:
+        number = math.floor(reward / width - rewards[0] / width) if width > 0 else 0
+        found.setdefault(max(0, min(BUCKETS - 1, number)), []).append(reward)
+    return [RewardBucket(lowest=of[0], highest=of[-1], count=sum(counts[each] for each in of)) for of in found.values()]
