@@ -168,6 +168,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "console.server.request_metrics.count_requests",
     "console.server.security_headers.security_headers",
+    "console.server.compression.compress_api",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.users.sign_in_sessions.SignInMiddleware",

@@ -194,3 +194,4 @@ class MetricQuery(Query):
     x: MetricAxis = Field(MetricAxis.STEP, description="What the steps are drawn over.")
     after: int = Field(0, ge=0, le=MAX_INTEGER, description="Only steps recorded after this cursor.")
     points: int = Field(1000, ge=1, le=5000, description="Steps beyond this number are put together.")
+    extremes: bool = Field(True, description="Whether a point of several steps has its lowest and highest too.")

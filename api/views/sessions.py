@@ -155,6 +155,7 @@ def columns_of(session: Session, query: MetricQuery) -> MetricColumns:
         axis=query.x,
         after=query.after,
         points=query.points,
+        extremes=query.extremes,
     )
 
 

@@ -85,9 +85,12 @@ def tokens_trained_sum(*, session_ids: Iterable[str]) -> dict[str, int]:
 
 
 def metric_columns(
-    *, session_id: str, created_at: datetime, names: Collection[str], axis: MetricAxis, after: int, points: int
-) -> MetricColumns:
+    *, session_id: str, created_at: datetime, names: Collection[str], axis: MetricAxis, after: int, points: int,
+    extremes: bool = True,
+) -> MetricColumns:  # fmt: skip
     """The steps recorded after the cursor ``after`` as at most ``points`` points; no names mean every measure.
+
+    Without ``extremes`` a point of several steps has their mean alone.
 
     Of a step that was done again after a restart the last record counts. Raises InvalidRequest for unknown names.
     """
@@ -110,7 +113,10 @@ def metric_columns(
         axis=axis,
         x=[new[end][0] for end in ends],
         steps=[steps[end]["step"] for end in ends],
-        columns={name: column([step.get(name) for step in steps], stretches) for name in sorted(names or MEASURES)},
+        columns={
+            name: column([step.get(name) for step in steps], stretches, extremes=extremes)
+            for name in sorted(names or MEASURES)
+        },
         steps_in_all=len(steps),
         cursor=cursor,
     )

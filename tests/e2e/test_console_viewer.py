@@ -67,7 +67,7 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
             "/events?marks=true&spread=true&limit=1", "/events?marks=true&spread=true&limit=1000",
             "/events?newest=true&kind=state&kind=event&limit=1000", "/events?newest=true&kind=metric&limit=1",
             *(f"/metrics?x={axis}&points=1000" for axis in ("step", "time", "tokens", "episodes")), "/steps/1",
-            "/metrics?names=reward_mean&points=1", "/steps/9",
+            "/metrics?names=reward_mean&points=1", "/metrics?points=1&extremes=false", "/steps/9",
             *(f"/episodes?sort={sort.value}&limit=100" for sort in EpisodeSort),
             "/episodes?sort=newest&limit=100&fate=trained&task=mist", "/episodes?sort=newest&eval=true",
             "/episodes?sort=newest&q=MIST&reward_min=0.1&version=0",

@@ -3364,7 +3364,8 @@ export interface components {
          * MetricColumn
          * @description One measure: an entry per point, None where no step of the point has it.
          *
-         *     ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step.
+         *     ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step, or where
+         *     they were not asked for.
          */
         MetricColumn: {
             /** High */
@@ -7944,6 +7945,8 @@ export interface operations {
                 after?: number;
                 /** @description Steps beyond this number are put together. */
                 points?: number;
+                /** @description Whether a point of several steps has its lowest and highest too. */
+                extremes?: boolean;
             };
             header?: never;
             path: {
@@ -8688,6 +8691,8 @@ export interface operations {
                 after?: number;
                 /** @description Steps beyond this number are put together. */
                 points?: number;
+                /** @description Whether a point of several steps has its lowest and highest too. */
+                extremes?: boolean;
             };
             header?: never;
             path?: never;

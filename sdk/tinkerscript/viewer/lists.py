@@ -114,6 +114,7 @@ def metric_columns(folder: RunFolder, asked: Asked) -> Json:
     if axis not in list(MetricAxis):
         raise InvalidRequest(f"x must be one of {', '.join(MetricAxis)}.")
     after, points = number(asked, "after", 0), number(asked, "points", 1000, least=1, most=5000)
+    extremes = one(asked, "extremes", "true") == "true"
     every = _steps(folder)
     new = [(x, step) for x, step in zip(axis_values(every, MetricAxis(axis)), every, strict=True) if step["id"] > after]
     stretches = buckets(len(new), points)
@@ -122,7 +123,10 @@ def metric_columns(folder: RunFolder, asked: Asked) -> Json:
         axis=MetricAxis(axis),
         x=[new[end][0] for end in ends],
         steps=[new[end][1]["step"] for end in ends],
-        columns={name: column([step.get(name) for _, step in new], stretches) for name in sorted(names or MEASURES)},
+        columns={
+            name: column([step.get(name) for _, step in new], stretches, extremes=extremes)
+            for name in sorted(names or MEASURES)
+        },
         steps_in_all=len(new),
         cursor=max((event["cursor"] for event in folder.events), default=0),
     ).model_dump(mode="json")

@@ -19,7 +19,8 @@ class MetricAxis(StrEnum):
 class MetricColumn(Response):
     """One measure: an entry per point, None where no step of the point has it.
 
-    ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step.
+    ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step, or where
+    they were not asked for.
     """
 
     mean: list[float | None]

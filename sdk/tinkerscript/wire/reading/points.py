@@ -32,11 +32,11 @@ def buckets(count: int, points: int) -> list[slice]:
     return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def column(values: Sequence[float | None], stretches: Sequence[slice]) -> MetricColumn:
+def column(values: Sequence[float | None], stretches: Sequence[slice], *, extremes: bool = True) -> MetricColumn:
     """One measure of every step, as a point per stretch; steps without the measure do not count."""
     known = [[value for value in values[stretch] if value is not None] for stretch in stretches]
     mean = [sum(some) / len(some) if some else None for some in known]
-    if len(stretches) == len(values):
+    if len(stretches) == len(values) or not extremes:
         return MetricColumn(mean=mean)
     return MetricColumn(
         mean=mean, low=[min(some, default=None) for some in known], high=[max(some, default=None) for some in known]
