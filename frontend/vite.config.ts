@@ -6,6 +6,15 @@ import { routePreload } from "./scripts/route-preload";
 
 const server = process.env.TINKERSCRIPT_BASE_URL ?? "http://127.0.0.1:8000";
 
+/** The frame of a page and what nearly all are made of, with what these import. Curves are drawn after a page's words are there. */
+const FRAME = new RegExp(
+  [
+    "/node_modules/(@radix-ui|lucide-react|@tanstack/(query-core|react-query))/",
+    "/src/(shell\\.tsx|api/|live/|ui/(?!plot|sorted-table))",
+    "/src/features/sessions/([^/]+$|compare/compared-runs|detail/(link-text|option-rows|runtime-log|step-columns)|episodes/fate-badge|serving/(endpoint-panel|use-serve))",
+  ].join("|"),
+);
+
 export default defineConfig({
   plugins: [react(), tailwindcss(), routePreload()],
   build: {
@@ -15,10 +24,12 @@ export default defineConfig({
     rolldownOptions: {
       output: {
         codeSplitting: {
-          // What several pages share is one file: each of its own is a request, and a browser has six at once.
+          // A file of its own for each would be a request, and a browser has six at once. So: what everybody loads first;
+          // the frame of a page with what nearly all pages are made of; and what some of them share, such as tables that sort.
           groups: [
             { name: "first", tags: ["$initial"], priority: 2 },
-            { name: "shared", minShareCount: 2, priority: 1 },
+            { name: "frame", test: FRAME, priority: 1 },
+            { name: "shared", minShareCount: 2 },
           ],
         },
       },

@@ -1,8 +1,9 @@
-// A script of the build, /preload.js: it asks for the code of the page in the address while the main script is still on
-// its way, which would ask for it only once it has been read and run.
+// Adds to the build's /start.js what asks for the code of the page in the address while the main script is still on its
+// way, which would ask for it only once it has been read and run.
 import { readFileSync } from "node:fs";
 import type { Plugin } from "vite";
 
+const START = "start.js";
 const PAGE = /path: "([^"*]+)", load: async \(\) => \(await import\("\.\/([^"]+)"\)\)/g;
 
 interface Code {
@@ -50,11 +51,11 @@ export function routePreload(): Plugin {
   return {
     name: "route-preload",
     apply: "build",
-    transformIndexHtml: () => [{ tag: "script", attrs: { src: "/preload.js", async: true }, injectTo: "head-prepend" }],
     generateBundle(_, bundle) {
       const chunks = Object.values(bundle).flatMap((file) => (file.type === "chunk" ? [file] : []));
       const find = (fileName: string) => chunks.find((chunk) => chunk.fileName === fileName);
-      const ofModule = (module: string) => chunks.find((chunk) => chunk.facadeModuleId?.endsWith(`/src/${module}.tsx`));
+      // A chunk of its own, or one that it shares.
+      const ofModule = (module: string) => chunks.find((chunk) => chunk.moduleIds.some((id) => id.endsWith(`/src/${module}.tsx`)));
       const entry = chunks.find((chunk) => chunk.isEntry);
       const shell = ofModule("shell");
       if (!entry || !shell) throw new Error("The build has no entry, or no frame of a page.");
@@ -65,7 +66,8 @@ export function routePreload(): Plugin {
         return [path, [...new Set([...closure(shell, find, known), ...closure(page, find, known)])]];
       });
       if (routes.length === 0) throw new Error("No route was found in src/pages.ts.");
-      this.emitFile({ type: "asset", fileName: "preload.js", source: script(routes) });
+      // In the place of the one that vite copied: a request of its own would be one more before anything is painted.
+      this.emitFile({ type: "asset", fileName: START, source: readFileSync(`public/${START}`, "utf8") + script(routes) });
     },
   };
 }

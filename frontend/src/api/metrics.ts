@@ -20,7 +20,7 @@ export function metricsRead(id: string, query: NonNullable<operations["metric_co
 export function metricsQuery(id: string, axis: Axis, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "metrics", axis],
-    queryFn: () => metricsRead(id, { x: axis, points: POINTS }),
+    queryFn: () => metricsRead(id, { x: axis, points: POINTS, extremes: false }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
@@ -39,7 +39,7 @@ export function totalsQuery(id: string, isLive: boolean) {
     queryKey: ["session", id, "totals"],
     queryFn: async (): Promise<Totals> => {
       const rewards = await metricsRead(id, { ...REWARD, x: "tokens", points: POINTS });
-      const time = await metricsRead(id, { ...REWARD, x: "time", points: 1 });
+      const time = await metricsRead(id, { ...REWARD, x: "time", points: 1, extremes: false });
       return { rewards, tokens: rewards.x[rewards.x.length - 1] ?? 0, tookS: time.x[0] ?? null };
     },
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
@@ -51,7 +51,7 @@ export function totalsQuery(id: string, isLive: boolean) {
 export function rewardsQuery(id: string, points: number, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "rewards", points],
-    queryFn: () => metricsRead(id, { ...REWARD, points }),
+    queryFn: () => metricsRead(id, { ...REWARD, points, extremes: false }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });

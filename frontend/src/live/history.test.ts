@@ -1,6 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Event, MetricColumns } from "../api/types";
-import { isKnown, recordOf } from "./history";
+import { historyBegin, historyTake, isKnown, recordOf } from "./history";
 import { firstLink } from "./link";
 import { applyPage } from "./record";
 
@@ -36,4 +36,19 @@ test("a history that could not be read is waited for while the live channel may 
   expect(isKnown("failed", { ...live, link: refused })).toBe(true);
   expect(isKnown("failed", { ...live, hasPage: true })).toBe(true);
   expect(isKnown("failed", { ...live, isFollowed: false })).toBe(true);
+});
+
+test("what was asked for before the page is taken by it once", async () => {
+  const asked: string[] = [];
+  vi.stubGlobal("fetch", (request: Request) => {
+    asked.push(new URL(request.url).pathname);
+    const body = request.url.includes("/metrics") ? columns : { items: [], next_cursor: 0 };
+    return Promise.resolve(new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" } }));
+  });
+  const metrics = () => asked.filter((path) => path === "/v1/sessions/ses_1/metrics").length;
+  historyBegin("ses_1");
+  expect((await historyTake("ses_1")).cursor).toBe(40);
+  expect(metrics()).toBe(1);
+  expect((await historyTake("ses_1")).steps).toHaveLength(2);
+  expect(metrics()).toBe(2);
 });

@@ -10,12 +10,27 @@ const POINTS = 1000;
 
 export async function historyLoad(sessionId: string): Promise<SessionRecord> {
   // After the columns: what is recorded meanwhile stands after their cursor.
-  const columns = await metricsRead(sessionId, { points: POINTS });
+  const columns = await metricsRead(sessionId, { points: POINTS, extremes: false });
   const [events, evaluations] = await Promise.all([
     eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES }),
     eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES }),
   ]);
   return recordOf(columns, { ...events, items: [...events.items, ...evaluations.items].sort((a, b) => a.cursor - b.cursor) });
+}
+
+const begun = new Map<string, Promise<SessionRecord>>();
+
+/** Asks for it before its page is there, which takes it once. */
+export function historyBegin(sessionId: string): void {
+  const loading = historyLoad(sessionId);
+  loading.catch(() => undefined); // whoever takes it is told
+  begun.set(sessionId, loading);
+}
+
+export function historyTake(sessionId: string): Promise<SessionRecord> {
+  const loading = begun.get(sessionId);
+  begun.delete(sessionId);
+  return loading ?? historyLoad(sessionId);
 }
 
 export type HistoryState = "pending" | "read" | "failed";

@@ -1,9 +1,9 @@
 // The record of a session as React state: what there is at first, then live. Pages that arrive together are drawn together.
-import { useEffect, useRef, useState } from "react";
+import { startTransition, useEffect, useRef, useState } from "react";
 import { isExported } from "../api/offline";
 import type { EventPage } from "../api/types";
 import { followSession, openSocket } from "./follow";
-import { historyLoad, isKnown, type HistoryState } from "./history";
+import { historyTake, isKnown, type HistoryState } from "./history";
 import { firstLink, type Link } from "./link";
 import { applyPage, emptyRecord, type SessionRecord } from "./record";
 
@@ -51,10 +51,14 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
         },
       });
     };
-    historyLoad(sessionId).then(
+    historyTake(sessionId).then(
       (loaded) => {
-        setHistory("read");
-        follow(loaded);
+        // Many charts at once: drawn piece by piece, so that the page takes a click in between.
+        heard = Date.now(); // also where the channel then never says a word
+        startTransition(() => {
+          setHistory("read");
+          follow(loaded);
+        });
       },
       () => {
         setHistory("failed");

@@ -4,7 +4,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { beforeEach, expect, test, vi } from "vitest";
 import { chooseTheme, chosenTheme, colourScheme, THEME_KEY, usePrinting, useTheme, watchTheme } from "./theme";
 
-const atLoad = readFileSync(new URL("../../public/theme.js", import.meta.url), "utf8");
+const atLoad = readFileSync(new URL("../../public/start.js", import.meta.url), "utf8");
 let kept: Map<string, string>;
 let system: { matches: boolean; addEventListener: () => void; removeEventListener: () => void };
 let root: { dataset: { theme?: string } };

@@ -1,5 +1,5 @@
 // The colours of the console: the system's, or those that were chosen in this browser; light ones on paper.
-// public/theme.js applies the choice before the first paint, and styles.css has the colours.
+// public/start.js applies the choice before the first paint, and styles.css has the colours.
 import { useSyncExternalStore } from "react";
 
 export const THEMES = [

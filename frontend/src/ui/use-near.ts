@@ -1,10 +1,10 @@
 // Whether an element has come near what the window shows: what is far below costs nothing until it is scrolled to.
 import { useEffect, useState, type RefObject } from "react";
 
-const MARGIN = "400px";
+const MARGIN_PX = 400;
 
 /** Once true it stays so. Paper has other places: while it is printed, nothing comes near. */
-export function useNear(element: RefObject<Element | null>, isPrinting = false): boolean {
+export function useNear(element: RefObject<Element | null>, isPrinting = false, marginPx = MARGIN_PX): boolean {
   const [isNear, setNear] = useState(false);
   useEffect(() => {
     if (isNear || isPrinting || !element.current) return;
@@ -12,12 +12,12 @@ export function useNear(element: RefObject<Element | null>, isPrinting = false):
       (entries) => {
         if (entries.some((entry) => entry.isIntersecting)) setNear(true);
       },
-      { rootMargin: MARGIN },
+      { rootMargin: `${String(marginPx)}px` },
     );
     watcher.observe(element.current);
     return () => {
       watcher.disconnect();
     };
-  }, [element, isNear, isPrinting]);
+  }, [element, isNear, isPrinting, marginPx]);
   return isNear;
 }

@@ -1,13 +1,14 @@
 // One session, live: what it is doing, how it learns, where its episodes went, what can be downloaded.
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo } from "react";
+import { useDeferredValue, useEffect, useMemo } from "react";
 import { useParams } from "react-router";
 import { checkpointsQuery } from "../../../api/checkpoints";
 import { ApiError } from "../../../api/errors";
 import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { EventPage, Session } from "../../../api/types";
-import type { BudgetEnd } from "../../../live/record";
+import { historyBegin } from "../../../live/history";
+import type { BudgetEnd, SessionRecord } from "../../../live/record";
 import { refresher } from "../../../live/refresh";
 import { useSessionRecord } from "../../../live/use-session-record";
 import { LoopSnippet } from "../../../ui/loop-snippet";
@@ -39,6 +40,7 @@ import { ServedSession } from "./served-session";
 import { SessionHeader } from "./session-header";
 
 export function sessionWarm(client: QueryClient, { id = "" }: { id?: string }): Promise<unknown> {
+  historyBegin(id);
   return client.prefetchQuery(sessionQuery(id));
 }
 
@@ -80,6 +82,8 @@ function useRefresh(id: string): (page: EventPage) => void {
 
 function LiveSession({ session }: { session: Session }) {
   const id = session.id;
+  // The head is there at once; what stands below is rendered piece by piece, and blocks neither its paint nor a click.
+  const isBelowDue = useDeferredValue(true, false);
   const refresh = useRefresh(id);
   const { record, isLoaded, link, heardAt } = useSessionRecord(id, refresh);
   const last = record.steps[record.steps.length - 1];
@@ -102,25 +106,32 @@ function LiveSession({ session }: { session: Session }) {
     <div className="space-y-4">
       {head}
       <SessionFacts session={session} last={last} />
-      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
-        <div className="min-w-0 space-y-4">
-          {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-          <ChartsPanel session={session} record={record} isLoading={!isLoaded} />
-          <EvaluationsPanel id={id} evaluations={record.evaluations} />
-          <RecordPanel sessionId={id} record={record} isReady={session.state === "ready" && !isExported} />
-        </div>
-        <div className="min-w-0 space-y-4">
-          {hasNow(session) && <NowPanel session={session} record={record} />}
-          <AccountingPanel session={session} />
-          <QueuePanel session={session} />
-          <BudgetPanel session={session} />
-          <CheckpointsPanel session={session} />
-          {!isExported && <EpisodesDownload session={session} />}
-          <NotesPanel session={session} />
-          <SharePanel session={session} />
-          <ConfigPanel session={session} />
-          <BatchDownload session={session} lastStep={last?.step} />
-        </div>
+      {isBelowDue && <Below session={session} record={record} isLoaded={isLoaded} />}
+    </div>
+  );
+}
+
+function Below({ session, record, isLoaded }: { session: Session; record: SessionRecord; isLoaded: boolean }) {
+  const last = record.steps[record.steps.length - 1];
+  return (
+    <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+      <div className="min-w-0 space-y-4">
+        {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
+        <ChartsPanel session={session} record={record} isLoading={!isLoaded} />
+        <EvaluationsPanel id={session.id} evaluations={record.evaluations} />
+        <RecordPanel sessionId={session.id} record={record} isReady={session.state === "ready" && !isExported} />
+      </div>
+      <div className="min-w-0 space-y-4">
+        {hasNow(session) && <NowPanel session={session} record={record} />}
+        <AccountingPanel session={session} />
+        <QueuePanel session={session} />
+        <BudgetPanel session={session} />
+        <CheckpointsPanel session={session} />
+        {!isExported && <EpisodesDownload session={session} />}
+        <NotesPanel session={session} />
+        <SharePanel session={session} />
+        <ConfigPanel session={session} />
+        <BatchDownload session={session} lastStep={last?.step} />
       </div>
     </div>
   );

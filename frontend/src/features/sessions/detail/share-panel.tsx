@@ -1,6 +1,6 @@
 // Public links to the run: make one, see who made which until when, revoke.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { createShare, revokeShare, sharesQuery } from "../../../api/sharing";
 import type { Session } from "../../../api/types";
 import { Button } from "../../../ui/button";
@@ -10,13 +10,16 @@ import { inputClass } from "../../../ui/field";
 import { dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
+import { useNear } from "../../../ui/use-near";
 import { useMayWrite } from "../use-may-write";
 
 const DAYS = [1, 7, 30, 365];
 
 export function SharePanel({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
-  const { data, error } = useQuery({ ...sharesQuery(session.id), enabled: mayWrite });
+  const list = useRef<HTMLUListElement>(null);
+  const isShown = useNear(list, false, 0); // few look at them, and a page has enough to ask for
+  const { data, error } = useQuery({ ...sharesQuery(session.id), enabled: mayWrite && isShown });
   const [days, setDays] = useState(7);
   const client = useQueryClient();
   const onSettled = () => client.invalidateQueries({ queryKey: sharesQuery(session.id).queryKey });
@@ -61,7 +64,7 @@ export function SharePanel({ session }: { session: Session }) {
         </div>
         {create.data && <CopyBlock label="Link, shown this once" text={create.data.url} />}
       </div>
-      <ul className="divide-y divide-line">
+      <ul ref={list} className="min-h-px divide-y divide-line">
         {data?.items.map((share) => (
           <li key={share.id} className="flex items-center gap-2 px-4 py-1.5 text-xs">
             <span className="min-w-0 truncate text-muted" title={share.by}>
