@@ -159,6 +159,8 @@ def test_no_dialog_and_nothing_of_an_operator_has_it(page: Page, run: Run) -> No
     expect(page.get_by_role("region", name="Projects", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="Places", exact=True).get_by_role("row")).to_have_count(3)
     problems["operator"] = found(page, "capacity-operator")
+    paints = page.locator(".cells").evaluate_all("(all) => all.map((one) => getComputedStyle(one).backgroundColor)")
+    assert len(paints) > 2 and set(paints) == {"rgba(0, 0, 0, 0)"}, "a place that no cell fills is no grey box"
     page.unroute("**/v1/capacity")
     page.unroute("**/v1/places")
     page.goto(f"/sessions/{run.session_id}")

@@ -11,7 +11,7 @@ export function Fact({ term, note, children }: FactProps) {
   return (
     <div className="min-w-0 bg-surface px-4 py-3">
       <dt className="text-xs text-muted">{term}</dt>
-      <dd className="mt-0.5 flex h-7 items-center text-lg font-semibold tabular-nums">{children}</dd>
+      <dd className="mt-0.5 flex min-h-7 items-center text-lg leading-6 font-semibold tabular-nums">{children}</dd>
       <dd className="truncate text-xs text-muted" title={note}>
         {note}
       </dd>

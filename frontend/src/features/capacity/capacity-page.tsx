@@ -45,7 +45,7 @@ function Numbers({ capacity: { running, waiting, quotas, max_runtimes: most } }:
   const { used, limit } = quotas.devices;
   return (
     <Panel title="This project now" className="overflow-hidden">
-      <dl className="grid grid-cols-1 gap-px bg-line sm:grid-cols-3">
+      <dl className="cells grid-cols-1 sm:grid-cols-3">
         <Fact term="Runtimes" note={`${number(most)} may run at once, of all projects`}>
           {number(running.length)}
         </Fact>
@@ -65,7 +65,7 @@ function Server({ server, most }: { server: NonNullable<Capacity["server"]>; mos
   return (
     <>
       <Panel title="The whole server" className="overflow-hidden" actions={<span className="text-xs text-muted">You see this as its operator</span>}>
-        <dl className="grid grid-cols-2 gap-px bg-line lg:grid-cols-4">
+        <dl className="cells grid-cols-2 lg:grid-cols-4">
           <Fact term="Runtimes" note={`of ${number(most)}`}>
             <span className={runtimes >= most ? "text-warn" : ""}>{number(runtimes)}</span>
           </Fact>
@@ -90,7 +90,7 @@ function Devices({ devices }: { devices: NonNullable<Capacity["server"]>["device
   if (devices.length === 0) return null;
   return (
     <Panel title="Devices of this machine">
-      <ul className="grid gap-px overflow-hidden rounded-b-lg bg-line sm:grid-cols-2 lg:grid-cols-4">
+      <ul className="cells rounded-b-lg sm:grid-cols-2 lg:grid-cols-4">
         {devices.map((device) => (
           <li key={device.device} className="min-w-0 bg-surface px-4 py-2">
             <p className="truncate font-medium" title={visible(device.device)}>

@@ -8,7 +8,7 @@ import { quotaRows, type QuotaRow } from "./quota-rows";
 export function QuotasPanel({ quotas }: { quotas: Quotas }) {
   return (
     <Panel title="Now" className="overflow-hidden">
-      <dl className="grid grid-cols-1 gap-px bg-line sm:grid-cols-3">
+      <dl className="cells grid-cols-1 sm:grid-cols-3">
         {quotaRows(quotas).map((row) => (
           <Fact key={row.name} term={row.name} note={row.limit === null ? "no limit" : `of ${shown(row, row.limit)}`}>
             <span className={row.isFull ? "text-warn" : ""}>{shown(row, row.used)}</span>

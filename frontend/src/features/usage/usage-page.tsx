@@ -70,7 +70,7 @@ export function UsagePage() {
 function TotalPanel({ total, prices }: { total: Usage; prices: DevicePrices | null }) {
   return (
     <Panel title="All sessions" className="overflow-hidden">
-      <dl className={`grid grid-cols-2 gap-px bg-line ${prices ? "sm:grid-cols-5" : "sm:grid-cols-4"}`}>
+      <dl className={`cells grid-cols-2 ${prices ? "sm:grid-cols-5" : "sm:grid-cols-4"}`}>
         {prices && (
           <Fact term="Cost" note={pricesText(prices)}>
             {money(total.cost, prices.currency)}

@@ -13,7 +13,7 @@ import { RecordPanel } from "./record-panel";
 export function ServedSession({ session, record }: { session: Session; record: SessionRecord }) {
   return (
     <>
-      <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line lg:grid-cols-4">
+      <dl className="cells grid-cols-2 rounded-lg border border-line lg:grid-cols-4">
         <Fact term="Serves" note={servedNote(session)}>
           <span className="block truncate font-mono text-sm">{session.served_checkpoint_id ?? session.base_model}</span>
         </Fact>

@@ -38,7 +38,7 @@ export function HomePage() {
         <Panel title="Live runs">
           {live.isPending && <Loading />}
           {live.data && running.length === 0 && <p className="p-4 text-muted">Nothing runs now.</p>}
-          <ul className="grid gap-px bg-line sm:grid-cols-2 lg:grid-cols-3">
+          <ul className="cells sm:grid-cols-2 lg:grid-cols-3">
             {running.slice(0, SHOWN_LIVE).map((session) => (
               <LiveRun key={session.id} session={session} />
             ))}
