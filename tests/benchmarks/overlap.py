@@ -140,13 +140,16 @@ async def runtime_running(
     async def parts(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
         yield engine, trainer
 
-    run_module.open_engine_and_trainer = parts
+    run_module.open_engine_and_trainer, run_module.tokenizer_load = parts, LightTokenizer
     settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)
         runtime = asyncio.create_task(start(runtime_config(plane, volume)))
         address = None
         while not address:
+            if runtime.done():
+                reported = [*plane.bodies("/v1/runtime/report"), *plane.bodies("/v1/runtime/fail")]
+                raise RuntimeError(f"the runtime ended before it served: {reported}") from runtime.exception()
             await asyncio.sleep(0.05)
             address = next((b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")), None)
         try:
