@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.processes.progress_bars import bars_lock_set
 
 from .cpu.malloc import heap_keep
 from .nodes.job import interface_toward
@@ -41,6 +42,7 @@ def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec],
     stacks_register(stacks_folder(), f"trainer-rank-{spec.rank}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its ranks
     rank_environment(spec)
+    bars_lock_set()
     if spec.device == "cpu":
         heap_keep()
     trainer: Any = None

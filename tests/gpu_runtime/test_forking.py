@@ -93,3 +93,51 @@ def test_what_is_imported_is_not_looked_through_for_garbage_and_what_comes_later
         assert id(later) in kept and not any(id(each) in kept for each in imported)
     finally:
         gc.unfreeze()
+
+
+BAR = """
+import sys
+from gpu_runtime.processes.forking import fork_server_begin, process_context
+from gpu_runtime.training.rank_process import rank_main
+from gpu_runtime.training.rank_spec import RankSpec
+from tinkerscript.wire.config import SessionConfig
+
+class Bars:
+    def __init__(self, spec):
+        from tqdm import tqdm
+        list(tqdm(range(2), disable=True))
+
+    def semaphores(self):
+        return [line for line in open("/proc/self/maps") if "/sem." in line]
+
+if __name__ == "__main__":
+    if sys.argv[1] == "forked":
+        fork_server_begin(["json"])
+    context = process_context("cpu")
+    ours, theirs = context.Pipe()
+    spec = RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1)
+    rank = context.Process(target=rank_main, args=(theirs, spec, Bars))
+    rank.start()
+    ours.send(("semaphores", ()))
+    said = ours.recv()
+    theirs.close()
+    ours.close()
+    rank.join()
+    assert said == ("ok", []), said
+"""
+
+
+@pytest.mark.parametrize("how", ["forked", "spawned"])
+def test_a_progress_bar_makes_no_semaphore_that_outlives_a_killed_process(tmp_path: Path, how: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(BAR)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, program, how], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.engine
+def test_what_is_forked_for_an_engine_has_such_a_lock_too() -> None:
+    said = "from tqdm import tqdm; import gpu_runtime.engine.cpu.preloaded, threading; "
+    said += "assert isinstance(tqdm.get_lock(), type(threading.RLock()))"
+    subprocess.run([sys.executable, "-c", said], check=True, capture_output=True, timeout=300)

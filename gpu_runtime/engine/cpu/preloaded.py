@@ -3,6 +3,7 @@
 from contextlib import suppress
 from importlib import import_module
 
+from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.uncollected import uncollected
 
 # What the engine's process and the trainer's ranks import.
@@ -12,3 +13,4 @@ with uncollected():
     for _name in IMPORTED:
         with suppress(ImportError):  # the process that needs it raises
             import_module(_name)
+bars_lock_set()
