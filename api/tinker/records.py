@@ -1,5 +1,6 @@
 """Training runs, checkpoints and sessions of Tinker clients, as their REST client and command line read them."""
 
+from collections import defaultdict
 from typing import Any
 
 from api.tinker.answers import Answer
@@ -20,13 +21,14 @@ def runs(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     rows = services.models_of(project=caller.project)
     if _owned(caller, query):
         rows = rows.filter(tinker_session__key__user=caller.key.user)
-    page = [_run(model) for model in rows[offset : offset + limit]]
+    page = _runs(caller, list(rows[offset : offset + limit]))
     return Answer.of({"training_runs": page, "cursor": _cursor(offset, limit, rows.count())})
 
 
 def run(caller: TinkerCaller, *, model_id: str, query: dict[str, str]) -> Answer:
     """``GET /training_runs/{id}``."""
-    return Answer.of(_run(services.model_get(project=caller.project, model_id=model_id)))
+    (found,) = _runs(caller, [services.model_get(project=caller.project, model_id=model_id)])
+    return Answer.of(found)
 
 
 def run_checkpoints(caller: TinkerCaller, *, model_id: str, query: dict[str, str]) -> Answer:
@@ -145,8 +147,15 @@ def _own(caller: TinkerCaller, model_id: str, segment: str, name: str) -> Tinker
     return checkpoints.checkpoint_own(project=caller.project, model_id=model_id, segment=segment, name=name)
 
 
-def _run(model: TinkerModel) -> dict[str, Any]:
-    stored = list(checkpoints.checkpoints_of(project=model.tinker_session.project, model_id=model.id))
+def _runs(caller: TinkerCaller, models: list[TinkerModel]) -> list[dict[str, Any]]:
+    """The project's models as the wire has them, with one look at the checkpoints of all."""
+    stored = defaultdict[str, list[TinkerCheckpoint]](list)
+    for row in checkpoints.checkpoints_of(project=caller.project).filter(model__in=[model.id for model in models]):
+        stored[row.model_id].append(row)
+    return [_run(model, stored[model.id]) for model in models]
+
+
+def _run(model: TinkerModel, stored: list[TinkerCheckpoint]) -> dict[str, Any]:
     last = {kind: next((row for row in stored if row.segment == kind), None) for kind in TYPES}
     state, sampler = last["weights"], last["sampler_weights"]
     return {

@@ -5,12 +5,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from api.rest import rate_limit
+from api.tinker import records
+from api.tinker.callers import TinkerCaller
 from console.asgi import application
 from console.live.models import EventRecord
 from console.tinker import telemetry
 from console.tinker.models import TinkerSession
+from console.users.models import ApiKey, Project
 from support.asgi_calls import Call
 from support.tinker_client import Client
 
@@ -107,3 +111,20 @@ async def test_requests_count_with_those_of_rest_and_by_their_bytes(alices: Clie
     assert found == [200, 200, 429, 429], "five requests each"
     status, answer = await alices.send("GET", "sessions")
     assert status == 429 and answer["code"] == "rate_limited"
+
+
+async def test_a_list_of_training_runs_costs_as_many_queries_however_long_it_is(
+    alices: Client, project: Project, django_assert_num_queries
+) -> None:
+    session_id = await alices.session()
+    for number in range(6):
+        await alices.model(session_id, number)
+    key = await ApiKey.objects.select_related("user").afirst()
+    caller = TinkerCaller(key=key, project=project)
+
+    @sync_to_async
+    def listed() -> None:
+        with django_assert_num_queries(3):
+            assert len(json.loads(records.runs(caller, query={"limit": "5"}).body)["training_runs"]) == 5
+
+    await listed()
