@@ -131,10 +131,13 @@ class Simulator:
         if made is None:
             return
         lease = await self._begun.setdefault(made["id"], asyncio.get_running_loop().create_future())
+        key = await self._key_of(made["id"], lease)
+        if key is None:  # it is counted among what failed
+            await self._ask("stop", "POST", f"/v1/sessions/{made['id']}/stop")
+            return
         beating = asyncio.create_task(self._runtime(made["id"], lease))
         until = time.monotonic() + life_s
         try:
-            key = await self._key_of(made["id"], lease)
             plan = self._plan(made["id"], lease, key, traffic)
             for number, act in enumerate(plan):
                 await asyncio.sleep(max(0.0, (until - time.monotonic()) / (len(plan) - number)))
@@ -184,10 +187,13 @@ class Simulator:
         random.shuffle(acts)
         return acts
 
-    async def _key_of(self, session_id: str, lease: str) -> str:
+    async def _key_of(self, session_id: str, lease: str) -> str | None:
+        """Register, as a runtime does before all else; a key of an episode, or None where it was refused."""
         from tinkerscript.wire.episode_key import EpisodeClaim, sign
 
         given = await self._ask("register", "POST", "/v1/runtime/register", bearer=lease)
+        if given is None:
+            return None
         claim = EpisodeClaim(session_id, "ep_1", int(time.time()) + 36_000, "")
         return sign(bytes.fromhex(given["episode_signing_key"]), claim)
 
@@ -239,6 +245,8 @@ class Simulator:
         self.took_s[unit].append(time.monotonic() - began)
         if status >= 300:
             self.failed[f"{unit} {status}"] += 1
+            if self.failed[f"{unit} {status}"] == 1:
+                print(f"{unit}: {status} {text[:300]}", flush=True)
             return None
         self.done[unit] += 1
         return json.loads(text) if text else {}
