@@ -118,11 +118,11 @@ function Lines({ page, error, none, text }: LinesProps) {
   return (
     <ul className="divide-y divide-line">
       {sessions.slice(0, SHOWN).map((session) => (
-        <li key={session.id} className="flex items-baseline gap-3 px-4 py-2">
-          <Link to={`/sessions/${session.id}`} className="min-w-0 truncate rounded hover:text-accent hover:underline">
+        <li key={session.id} className="flex flex-wrap items-baseline gap-x-3 px-4 py-2">
+          <Link to={`/sessions/${session.id}`} className="max-w-full min-w-0 truncate rounded hover:text-accent hover:underline">
             <UserText text={session.name || session.id} />
           </Link>
-          <span className="ml-auto shrink-0 text-xs text-muted" title={dateTime(session.created_at)}>
+          <span className="ml-auto text-xs text-muted" title={dateTime(session.created_at)}>
             {text(session)}
           </span>
         </li>
