@@ -18,14 +18,25 @@ async function page(id: string, isHeldOut: boolean, more: Asked) {
   return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
 }
 
-/** The versions of the first and the last such episode; null where there is none. */
+export interface VersionEdges {
+  /** Of the first such episode, and of the last. */
+  low: number;
+  high: number;
+  /** The first under which the task of the last episode was played: of a run whose tasks take turns, version `low` may have had others. */
+  shared: number;
+}
+
+/** Null where there is no such episode. */
 export function versionEdgesQuery(id: string, isHeldOut: boolean) {
   return queryOptions({
     queryKey: ["session", id, "version edges", isHeldOut],
-    queryFn: async (): Promise<[number, number] | null> => {
+    queryFn: async (): Promise<VersionEdges | null> => {
       const [first, last] = await Promise.all([page(id, isHeldOut, { sort: "oldest", limit: 1 }), page(id, isHeldOut, { sort: "newest", limit: 1 })]);
       const [low, high] = [first.items[0]?.policy_version_first, last.items[0]?.policy_version_last];
-      return low === undefined || low === null || high === undefined || high === null ? null : [low, high];
+      if (low === undefined || low === null || high === undefined || high === null) return null;
+      const task = last.items[0]?.task;
+      const same = task ? await page(id, isHeldOut, { task, sort: "oldest", limit: 1 }) : null;
+      return { low, high, shared: same?.items[0]?.policy_version_first ?? low };
     },
     staleTime: KEPT_MS,
   });

@@ -84,7 +84,7 @@ function FinalRow(measured: Measured) {
       <td className={right}>{number(last?.step?.kl_engine)}</td>
       <td className={right}>{number(last?.step?.completion_length_mean)}</td>
       <td className={right}>{number(totals?.tokens)}</td>
-      <td className={right}>{took === null ? "–" : span(took)}</td>
+      <td className={`${right} whitespace-nowrap`}>{took === null ? "–" : span(took)}</td>
     </tr>
   );
 }

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useParams } from "react-router";
 import { sessionQuery } from "../../../api/sessions";
-import { MOST_OF_A_VERSION, versionEdgesQuery, versionEpisodesQuery } from "../../../api/task-episodes";
+import { MOST_OF_A_VERSION, versionEdgesQuery, versionEpisodesQuery, type VersionEdges } from "../../../api/task-episodes";
 import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
@@ -26,8 +26,8 @@ export function TasksPage() {
   const heldOut = useQuery(versionEdgesQuery(id, true));
   const isHeldOut = of === "held-out" || (of !== "training" && heldOut.data !== null); // without any, those that were trained
   const edges = useQuery(versionEdgesQuery(id, isHeldOut));
-  const from = versionOf(address.get("from"), edges.data?.[0] ?? 0);
-  const to = versionOf(address.get("to"), edges.data?.[1] ?? 0);
+  const from = versionOf(address.get("from"), edges.data?.shared ?? 0);
+  const to = versionOf(address.get("to"), edges.data?.high ?? 0);
   const changes = useChanges(id, { isHeldOut, from, to }, Boolean(edges.data));
   const task = address.get("task") ?? worstTask(changes.rows) ?? "";
   useTitle("Tasks");
@@ -75,9 +75,9 @@ function NoTasks({ isHeldOut }: { isHeldOut: boolean }) {
 }
 
 /** A list of the versions there are, unless they are so many that one is found sooner by typing it. */
-function VersionInput({ label, part, shown, edges }: { label: string; part: string; shown: number; edges: [number, number] | null }) {
+function VersionInput({ label, part, shown, edges }: { label: string; part: string; shown: number; edges: VersionEdges | null }) {
   const [, setAddress] = useAddress();
-  const versions = listedVersions(edges ?? [shown, shown], shown);
+  const versions = listedVersions(edges ? [edges.low, edges.high] : [shown, shown], shown);
   return (
     <label className="flex flex-col gap-1 text-xs text-muted">
       {label}
