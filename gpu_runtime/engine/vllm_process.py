@@ -15,10 +15,10 @@ from tinkerscript.wire.config import SessionConfig
 # On a CPU vLLM puts its one worker into a process of its own, and its core spins while that worker computes: on two
 # cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
 # path, the executor that runs the worker inside the core's process is taken as it is.
-IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+IN_PROCESS = "gpu_runtime.engine.executors.PrivateUniProcExecutor"
 
 # Where a worker is in a process of its own, the core's is bounded by the executor itself.
-BOUNDED = "gpu_runtime.engine.bounded_executor.BoundedMultiprocExecutor"
+BOUNDED = "gpu_runtime.engine.executors.BoundedMultiprocExecutor"
 
 # Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
 # there too; and vLLM's own default.

@@ -141,3 +141,48 @@ def test_what_is_forked_for_an_engine_has_such_a_lock_too() -> None:
     said = "from tqdm import tqdm; import gpu_runtime.engine.cpu.preloaded, threading; "
     said += "assert isinstance(tqdm.get_lock(), type(threading.RLock()))"
     subprocess.run([sys.executable, "-c", said], check=True, capture_output=True, timeout=300)
+
+
+@pytest.mark.engine
+def test_the_engines_executor_makes_no_semaphore_and_no_file_among_the_temporary_ones(tmp_path: Path) -> None:
+    """One forked by a server would leave both when it is killed."""
+    program = tmp_path / "program.py"
+    program.write_text(EXECUTOR)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "VLLM_RPC_BASE_PATH": "/a/folder",
+    }
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+EXECUTOR = """
+import multiprocessing
+from types import SimpleNamespace
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("forkserver")  # as in a process that was forked by one
+    from vllm.utils.import_utils import resolve_obj_by_qualname
+    from vllm.v1.executor import uniproc_executor
+    from gpu_runtime.engine.vllm_process import executor
+
+    given = {}
+
+    class Worker:
+        def __init__(self, **_):
+            pass
+        def init_worker(self, all_kwargs):
+            given.update(all_kwargs[0])
+            raise SystemExit
+
+    uniproc_executor.WorkerWrapperBase = Worker
+    made = object.__new__(resolve_obj_by_qualname(executor("cpu", 1)))
+    made.vllm_config = SimpleNamespace(device_config=SimpleNamespace(device="cpu"))
+    uniproc_executor.set_worker_net_device = lambda *_: None
+    try:
+        made._init_executor()
+    except SystemExit:
+        pass
+    assert given["distributed_init_method"].startswith("file:///a/folder/vllm_dist_"), given
+    assert "/sem." not in open("/proc/self/maps").read()
+"""

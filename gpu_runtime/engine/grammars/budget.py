@@ -4,7 +4,7 @@
 the core computes for each call's grammar is added up, and a call beyond its budget ends as vLLM ends one whose grammar
 refuses a token: with the finish reason "error".
 
-It is installed in the core's process: by its worker where that is in it, else by its executor (bounded_executor.py).
+It is installed in the core's process: by its worker where that is in it, else by its executor (executors.py).
 """
 
 import time
