@@ -29,15 +29,17 @@ def session_move(
     target: SessionState,
     actor: Actor,
     phase: str = "",
+    deadline_s: float | None = None,
     reason: str = "",
     lease_sha256: str | None = None,
     **fields: Any,
 ) -> None:
     """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event: all or nothing.
 
-    ``lease_sha256`` makes it hold only while that lease is the session's; a move to a state without a runtime ends the
-    lease. With the session's end its alerts are over. Raises Conflict when the table does not allow the move, or when
-    the session is not (or no longer) as expected.
+    ``deadline_s``: how long ``phase`` may go without progress, where its runtime says so. ``lease_sha256`` makes it
+    hold only while that lease is the session's; a move to a state without a runtime ends the lease. With the session's
+    end its alerts are over. Raises Conflict when the table does not allow the move, or when the session is not (or no
+    longer) as expected.
     """
     if not is_allowed(source, target, actor):
         raise Conflict(f"The {actor} may not move a session from {source} to {target}.")
@@ -52,11 +54,9 @@ def session_move(
         moved = Session.objects.filter(**expected).update(**(changes | fields))
         if moved != 1:
             raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
-        event_record(
-            session_id=session_id,
-            kind=EventKind.STATE,
-            data={"from": source, "to": target, "phase": phase, "reason": reason},
-        )
+        told = {"from": source, "to": target, "phase": phase, "reason": reason}
+        told |= {} if deadline_s is None else {"deadline_s": deadline_s}
+        event_record(session_id=session_id, kind=EventKind.STATE, data=told)
         data = {"session_id": session_id, "from": source, "to": target, "reason": reason}
         session_announce(session_id=session_id, topic=WebhookTopic.SESSION_STATE, data=data)
         if target is SessionState.FAILED:

@@ -6,7 +6,7 @@ import pytest
 
 from console.live import resources
 from console.live.models import EventRecord, ResourceChunk
-from console.sessions.models import Checkpoint
+from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime import leases
 from console.sessions.services import session_delete
 from support import factories
@@ -78,11 +78,13 @@ def test_a_session_without_a_sample_has_none_and_a_deleted_one_leaves_none(proje
     assert not ResourceChunk.objects.exists()
 
 
-def test_a_phase_is_recorded_with_its_deadline(project) -> None:
+@pytest.mark.parametrize("before", [SessionState.READY, SessionState.LOADING])
+def test_a_phase_is_recorded_with_its_deadline_the_one_too_that_a_session_becomes_ready_in(project, before) -> None:
     session, token = factories.runtime_make(project)
-    beat(token, None, phase="training step 1", deadline_s=600)
-    entry = EventRecord.objects.filter(session_id=session.id, data__phase="training step 1").get()
-    assert entry.data["deadline_s"] == 600
+    Session.objects.filter(id=session.id).update(state=before)
+    beat(token, None, phase="waiting for episodes", deadline_s=120)
+    entry = EventRecord.objects.filter(session_id=session.id, data__phase="waiting for episodes").get()
+    assert entry.data["deadline_s"] == 120
 
 
 def test_what_is_kept_of_a_session_has_a_bound_and_what_is_older_is_sparser(clock, monkeypatch) -> None:

@@ -167,6 +167,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 target=SessionState.READY,
                 actor=Actor.RUNTIME,
                 phase=body.phase,
+                deadline_s=body.deadline_s,
                 lease_sha256=row.lease_sha256,
                 last_activity_at=timezone.now(),
             )
