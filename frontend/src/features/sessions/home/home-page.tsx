@@ -38,7 +38,7 @@ export function HomePage() {
         <Panel title="Live runs">
           {live.isPending && <Loading />}
           {live.data && running.length === 0 && <p className="p-4 text-muted">Nothing runs now.</p>}
-          <ul className="cells sm:grid-cols-2 lg:grid-cols-3">
+          <ul className="cells grid-cols-1 sm:grid-cols-2 lg:grid-cols-3">
             {running.slice(0, SHOWN_LIVE).map((session) => (
               <LiveRun key={session.id} session={session} />
             ))}
@@ -53,7 +53,7 @@ export function HomePage() {
             </p>
           )}
         </Panel>
-        <div className="grid items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
+        <div className="grid grid-cols-1 items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
           <Panel title="Queue" actions={<Link to="/capacity" className="rounded text-xs text-accent underline underline-offset-2">Capacity</Link>}>
             <Lines page={queued.data} error={queued.error} none="Nothing waits." text={queueText} />
           </Panel>
