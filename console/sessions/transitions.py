@@ -54,7 +54,7 @@ def session_move(
         moved = Session.objects.filter(**expected).update(**(changes | fields))
         if moved != 1:
             raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
-        told = {"from": source, "to": target, "phase": phase, "reason": reason}
+        told: dict[str, str | float] = {"from": source, "to": target, "phase": phase, "reason": reason}
         told |= {} if deadline_s is None else {"deadline_s": deadline_s}
         event_record(session_id=session_id, kind=EventKind.STATE, data=told)
         data = {"session_id": session_id, "from": source, "to": target, "reason": reason}
