@@ -69,6 +69,9 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     photograph(page, "playground")
     assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
 
+    page.goto("/playground?columns=ses_gone")
+    expect(page.get_by_role("status")).to_contain_text("ses_gone cannot be asked now")
+    expect(page.get_by_role("button", name="Ask")).to_be_disabled()
     page.goto(f"/playground?columns=ses_gone,{session_id}")
     page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
     page.get_by_label("Temperature", exact=True).fill("0")

@@ -55,6 +55,11 @@ export function Column({ label, sessionId, session, known, asked, draft, onChoos
           </Button>
         )}
       </div>
+      {!session && (
+        <p role="status" className="text-xs text-warn">
+          {sessionId ? `${visible(sessionId)} cannot be asked now: it has ended, or is not of this project. Choose another model.` : "No model is chosen."}
+        </p>
+      )}
       <ModelAnswer key={sessionId} session={session} asked={asked} />
       {session && <AsCode session={session} draft={draft} />}
     </section>

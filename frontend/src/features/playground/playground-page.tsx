@@ -96,7 +96,7 @@ function Questions({ known, columns: { columns, choose, remove, keep } }: { know
         <MessageFields values={values} onType={onType} />
         <div className="flex flex-wrap items-end gap-3">
           <SamplingFields values={values} onType={onType} longest={Number.isFinite(longest) ? longest : undefined} />
-          <Button type="submit" look="primary" disabled={!mayAsk}>
+          <Button type="submit" look="primary" disabled={!mayAsk || !sessions.some(Boolean)}>
             Ask
           </Button>
           <Button
