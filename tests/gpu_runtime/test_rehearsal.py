@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
@@ -34,6 +35,17 @@ class StaleEngine:
             raise self._refusal
 
 
+def attentive(model: Path) -> Path:
+    """The model with queries and keys ten times as large: fresh ones are so small that positions hardly matter."""
+    file = model / "model.safetensors"
+    tensors = load_file(file)
+    for name in tensors:
+        if "q_proj" in name or "k_proj" in name:
+            tensors[name] *= 10
+    save_file(tensors, file, metadata={"format": "pt"})
+    return model
+
+
 async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor]:
     await trainer.publish(folder)
     return {name: tensor.clone() for name, tensor in published_weights(folder).items()}
@@ -43,7 +55,7 @@ async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(tmp_path: Path) -> None:
-    model = tiny_model_make(tmp_path / "model")
+    model = attentive(tiny_model_make(tmp_path / "model"))
     trainer, rehearsed = (TrainerRanks(str(model), CONFIG, "cpu") for _ in range(2))
     other = tmp_path / "other"  # the same weights under another rotation of positions
     shutil.copytree(model, other)
