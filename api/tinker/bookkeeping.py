@@ -19,7 +19,7 @@ from console.errors import DomainError, Forbidden, InvalidRequest, NotFound
 from console.tinker import services
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.copies import checkpoint_copy
-from console.tinker.models import TinkerModel, TinkerSampler
+from console.tinker.models import TinkerModel, TinkerSampler, TinkerSession
 from console.tinker.telemetry import telemetry_keep
 from console.tinker.tokens import credential_key
 from console.users.models import Project
@@ -87,14 +87,14 @@ def session_create(caller: TinkerCaller, body: SessionCreateBody) -> Answer:
 
 def session_heartbeat(caller: TinkerCaller, body: SessionNamed) -> Answer:
     """``POST /session_heartbeat``; 410 ends them."""
-    if not services.tinker_session_beat(project=caller.project, tinker_session_id=body.session_id):
+    if not services.tinker_session_beat(tinker_session=_session(caller, body.session_id)):
         return Answer.of({"detail": "This session is finished."}, 410)
     return Answer.of({"type": "session_heartbeat"})
 
 
 def session_finish(caller: TinkerCaller, body: SessionFinish, *, session_id: str) -> Answer:
     """``POST /sessions/{id}/finish``."""
-    found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
+    found = _session(caller, session_id)
     services.tinker_session_finish(tinker_session=found, reason=body.reason.type, detail=body.detail or "")
     return Answer(204, b"")
 
@@ -115,7 +115,7 @@ def model_create(caller: TinkerCaller, body: ModelCreateBody) -> Answer:
     if lora.seed is None:  # the same in every session: a program that is run again begins with the same adapters
         lora = lora.model_copy(update={"seed": body.model_seq_id})
     made = services.model_create(
-        tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
+        tinker_session=_session(caller, body.session_id),
         key=caller.key,
         number=body.model_seq_id,
         base_model=body.base_model,
@@ -134,7 +134,7 @@ def model_load(caller: TinkerCaller, body: ModelLoadBody) -> Answer:
     if body.base_model not in (None, base_model):
         raise InvalidRequest(f"base_model is {body.base_model!r}; the checkpoint is of {base_model!r}.")
     made = services.model_create(
-        tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
+        tinker_session=_session(caller, body.session_id),
         key=caller.key,
         number=body.model_seq_id,
         base_model=base_model,
@@ -156,7 +156,7 @@ def weights_copy(caller: TinkerCaller, body: WeightsCopy, *, once: str) -> Answe
         )
     tinker_session = None
     if body.session_id is not None:
-        tinker_session = services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
+        tinker_session = _session(caller, body.session_id)
     copied = checkpoint_copy(
         reader=_reader(caller, body.weights_access_token),
         project=caller.project,
@@ -189,7 +189,7 @@ def model_info(caller: TinkerCaller, body: ModelNamed) -> Answer:
 def sampler_create(caller: TinkerCaller, body: SamplerCreateBody) -> Answer:
     """``POST /create_sampling_session``."""
     made = services.sampler_create(
-        tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
+        tinker_session=_session(caller, body.session_id),
         key=caller.key,
         number=body.sampling_session_seq_id,
         base_model=body.base_model,
@@ -203,6 +203,11 @@ def sampler_get(caller: TinkerCaller, *, sampler_id: str) -> Answer:
     sampler: TinkerSampler = services.sampler_get(project=caller.project, sampler_id=sampler_id)
     path = {"model_path": sampler.model_path} if sampler.model_path else {}
     return Answer.of({"sampler_id": sampler.id, "base_model": sampler.base_model} | path)
+
+
+def _session(caller: TinkerCaller, session_id: str) -> TinkerSession:
+    """The Tinker session of a call that changes it. Raises NotFound, Forbidden."""
+    return services.tinker_session_of_key(key=caller.key, tinker_session_id=session_id)
 
 
 def _reader(caller: TinkerCaller, weights_access_token: str | None) -> Project:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -13,6 +14,7 @@ from console.errors import NotFound
 from console.sessions.models import Session
 from console.tinker.models import TinkerModel, TinkerSampler
 from console.tinker.told import model_told, sampler_told
+from console.users.keys import key_session_check
 from tinkerscript.wire.tinker.ids import PROMISE_ID, SAMPLER_ID
 
 MAX_KNOWN = 50_000
@@ -20,16 +22,25 @@ USED_EVERY_S = 60.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Place:
+    """What never changes of a session. ``started_by``: an API key's id; None for a person, or a key that is gone."""
+
+    project_id: str
+    base_model: str
+    started_by: str | None
+
+
 class Places:
     """What never changes of sessions and models, kept in this process: a busy client waits for no query."""
 
     def __init__(self) -> None:
-        self._projects: dict[str, str] = {}  # of sessions
+        self._places: dict[str, Place] = {}  # of sessions
         self._models: dict[str, str] = {}  # the session of each model
         self._seen: dict[str, float] = {}  # when a model's last request was written down
 
     async def of_model(self, caller: TinkerCaller, model_id: str) -> str:
-        """The session of a model. Raises NotFound, for another project's as for none."""
+        """The session of a model. Raises NotFound, for another project's as for none; Forbidden as ``_check``."""
         session_id = self._models.get(model_id)
         if session_id is None:
             session_id = await database_sync_to_async(_model_session)(model_id)
@@ -50,29 +61,31 @@ class Places:
         await database_sync_to_async(_used)(model_id)
 
     async def of_sampler(self, caller: TinkerCaller, sampler_id: str) -> str:
-        """The session of a sampling session. Raises NotFound."""
+        """The session of a sampling session. Raises NotFound, Forbidden."""
         parts = SAMPLER_ID.fullmatch(sampler_id)
         await self._check(caller, parts["session_id"] if parts else "", "There is no such sampling session.")
         assert parts is not None, "without a form there is no session"
         return parts["session_id"]
 
     async def of_promise(self, caller: TinkerCaller, request_id: str) -> str:
-        """The session of a promise. Raises NotFound."""
+        """The session of a promise. Raises NotFound, Forbidden."""
         parts = PROMISE_ID.fullmatch(request_id)
         await self._check(caller, parts["session_id"] if parts else "", "There is no such request.")
         assert parts is not None, "without a form there is no session"
         return parts["session_id"]
 
     async def _check(self, caller: TinkerCaller, session_id: str, otherwise: str) -> None:
-        project_id = self._projects.get(session_id)
-        if project_id is None and session_id:
-            project_id = await database_sync_to_async(_session_project)(session_id)
-            if len(self._projects) >= MAX_KNOWN:
-                self._projects.clear()
-            if project_id:
-                self._projects[session_id] = project_id
-        if project_id != caller.project.id:
+        """Raises NotFound; Forbidden where the key's models or spend cap leave the session out."""
+        place = self._places.get(session_id)
+        if place is None and session_id:
+            place = await database_sync_to_async(_session_place)(session_id)
+            if len(self._places) >= MAX_KNOWN:
+                self._places.clear()
+            if place is not None:
+                self._places[session_id] = place
+        if place is None or place.project_id != caller.project.id:
             raise NotFound(otherwise)
+        key_session_check(key=caller.key, base_model=place.base_model, started_by=place.started_by)
 
 
 class Told:
@@ -123,8 +136,9 @@ def _used(model_id: str) -> None:
         log.warning("the time of a request for %s is not written down: %s", model_id, error)
 
 
-def _session_project(session_id: str) -> str | None:
-    return Session.objects.filter(id=session_id).values_list("project_id", flat=True).first()
+def _session_place(session_id: str) -> Place | None:
+    row = Session.objects.filter(id=session_id).values_list("project_id", "base_model", "key_id").first()
+    return None if row is None else Place(*row)
 
 
 def _made(name: str) -> None:

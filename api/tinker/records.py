@@ -10,6 +10,7 @@ from console.errors import InvalidRequest, NotFound
 from console.tinker import checkpoints, external_uploads, services
 from console.tinker.models import TinkerCheckpoint, TinkerModel
 from console.tinker.traces import trace_url
+from console.users.keys import key_session_check
 
 TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
 MAX_PAGE = 1000
@@ -48,25 +49,25 @@ def all_checkpoints(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
 
 def checkpoint_delete(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``DELETE /training_runs/{id}/checkpoints/{segment}/{name}``."""
-    checkpoints.checkpoint_delete(checkpoint=_own(caller, model_id, segment, name))
+    checkpoints.checkpoint_delete(checkpoint=_changed(caller, model_id, segment, name))
     return Answer(204, b"")
 
 
 def checkpoint_publish(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``POST .../publish``: every project of this server may read it."""
-    checkpoints.checkpoint_publish(checkpoint=_own(caller, model_id, segment, name), public=True)
+    checkpoints.checkpoint_publish(checkpoint=_changed(caller, model_id, segment, name), public=True)
     return Answer(204, b"")
 
 
 def checkpoint_unpublish(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``DELETE .../publish``."""
-    checkpoints.checkpoint_publish(checkpoint=_own(caller, model_id, segment, name), public=False)
+    checkpoints.checkpoint_publish(checkpoint=_changed(caller, model_id, segment, name), public=False)
     return Answer(204, b"")
 
 
 def checkpoint_ttl(caller: TinkerCaller, body: TtlSet, *, model_id: str, segment: str, name: str) -> Answer:
     """``PUT .../ttl``."""
-    found = _own(caller, model_id, segment, name)
+    found = _changed(caller, model_id, segment, name)
     checkpoints.checkpoint_ttl_set(checkpoint=found, ttl_seconds=body.ttl_seconds)
     return Answer(204, b"")
 
@@ -145,6 +146,14 @@ def key_get(caller: TinkerCaller) -> Answer:
 
 def _own(caller: TinkerCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
     return checkpoints.checkpoint_own(project=caller.project, model_id=model_id, segment=segment, name=name)
+
+
+def _changed(caller: TinkerCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
+    """One that the key may change. Raises NotFound; Forbidden where the key's models or cap leave it out."""
+    found = _own(caller, model_id, segment, name)
+    started_by = found.checkpoint.session.key_id
+    key_session_check(key=caller.key, base_model=found.model.base_model, started_by=started_by)
+    return found
 
 
 def _runs(caller: TinkerCaller, models: list[TinkerModel]) -> list[dict[str, Any]]:

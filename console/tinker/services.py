@@ -17,6 +17,7 @@ from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerRuntime, TinkerSampler, TinkerSession
 from console.tinker.telemetry import telemetry_record
+from console.users.keys import key_cap_check, key_model_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
@@ -53,12 +54,21 @@ def tinker_session_get(*, project: Project, tinker_session_id: str) -> TinkerSes
     return found
 
 
-def tinker_session_beat(*, project: Project, tinker_session_id: str) -> bool:
-    """Its client lives. False when the session is over. Raises NotFound."""
-    found = tinker_session_get(project=project, tinker_session_id=tinker_session_id)
-    if found.finished is not None:
+def tinker_session_of_key(*, key: ApiKey, tinker_session_id: str) -> TinkerSession:
+    """A session that ``key`` may change. Raises NotFound; Forbidden where the key's models or cap leave it out."""
+    found = tinker_session_get(project=key.project, tinker_session_id=tinker_session_id)
+    key_cap_check(key=key, started_by=found.key_id)
+    if key.allowed_models is not None:
+        for base_model in found.runtimes.values_list("base_model", flat=True):
+            key_model_check(key=key, base_model=base_model)
+    return found
+
+
+def tinker_session_beat(*, tinker_session: TinkerSession) -> bool:
+    """Its client lives. False when the session is over."""
+    if tinker_session.finished is not None:
         return False
-    TinkerSession.objects.filter(id=found.id).update(heartbeat_at=timezone.now())
+    TinkerSession.objects.filter(id=tinker_session.id).update(heartbeat_at=timezone.now())
     return True
 
 

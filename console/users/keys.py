@@ -161,6 +161,11 @@ def key_session_check(*, key: ApiKey, base_model: str, started_by: str | None) -
     What runs in a session counts against the cap of the key that started it: a capped key changes no other.
     """
     key_model_check(key=key, base_model=base_model)
+    key_cap_check(key=key, started_by=started_by)
+
+
+def key_cap_check(*, key: ApiKey, started_by: str | None) -> None:
+    """Raises Forbidden when the key has a spend cap, and another key (``started_by``) or a person has started this."""
     if key.spend_cap_s is not None and started_by != key.id:
         raise Forbidden(
             "This key has a spend cap, and another key or a person started this session.",
