@@ -8,12 +8,15 @@ from urllib.parse import urlsplit
 
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.contrib.auth import HASH_SESSION_KEY
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 
 from console.errors import Forbidden, NotFound, Unauthenticated
 from console.server.address_limit import caller_known
 from console.sessions.selectors import session_get
 from console.users.keys import key_authenticate
-from console.users.models import Project
+from console.users.models import Project, User
 from console.users.selectors import project_list
 from tinkerscript.wire.account import Scope
 
@@ -77,14 +80,33 @@ def _projects(scope: Mapping[str, Any]) -> list[Project]:
         if not {Scope.SESSIONS_READ, Scope.ADMIN} & set(key.scopes):
             raise Forbidden(f"This needs the scope {Scope.SESSIONS_READ}.")
         return [key.project]
-    user = scope.get("user")
-    # The user is as of the handshake: who signed out since then has no browser session any more.
-    if user is None or not user.is_authenticated or not scope["session"].exists(scope["session"].session_key):
+    user = _signed_in(scope)
+    if user is None:
         raise Unauthenticated("This websocket carries no API key and no sign-in.", hint=HINT)
     caller_known()
     if not _is_our_page(headers):
         raise Forbidden("A page of another origin may not watch with this sign-in.")
     return [membership.project for membership in project_list(user=user)]
+
+
+def _signed_in(scope: Mapping[str, Any]) -> User | None:
+    """The person whose cookie the handshake carried, if it would let them in now.
+
+    The scope's user and session are as of the handshake. Who signed out since then has no row any more; other browsers'
+    rows stay after a new password, and expired ones for a while, until they are used again.
+    """
+    user, session = scope.get("user"), scope["session"]
+    if user is None or not user.is_authenticated:
+        return None
+    rows = session.model.objects.filter(session_key=session.session_key, expire_date__gt=timezone.now())
+    if not rows.exists():
+        return None
+    now = User.objects.filter(pk=user.pk, is_active=True).first()
+    if now is None:
+        return None
+    good = [now.get_session_auth_hash(), *now.get_session_auth_fallback_hash()]
+    signed = session.get(HASH_SESSION_KEY, "")
+    return now if any([constant_time_compare(signed, each) for each in good]) else None
 
 
 def _is_our_page(headers: dict[bytes, bytes]) -> bool:

@@ -91,10 +91,26 @@ def sign_out(session: Session, user: User) -> None:
     DjangoSession.objects.all().delete()
 
 
+def change_password(session: Session, user: User) -> None:
+    user.set_password("another good one")
+    user.save()
+
+
+def expire(session: Session, user: User) -> None:
+    DjangoSession.objects.update(expire_date=timezone.now())
+
+
+def deactivate(session: Session, user: User) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
 @pytest.mark.parametrize(
     ("by_key", "end", "code"),
-    [(True, revoke, 4401), (True, remove, 4401), (False, remove, 4404), (False, sign_out, 4401)],
-)
+    [
+        (True, revoke, 4401), (True, remove, 4401), (True, deactivate, 4401), (False, remove, 4404),
+        (False, sign_out, 4401), (False, expire, 4401), (False, change_password, 4401), (False, deactivate, 4401),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("what", ["sessions", "projects"])
 async def test_who_may_no_longer_watch_gets_no_more(what, by_key, end, code, session, member) -> None:
     watched = session.id if what == "sessions" else session.project_id
