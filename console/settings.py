@@ -235,6 +235,11 @@ ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password o
 ACCOUNT_RATE_LIMITS = {
     "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py
     "login_elsewhere": "50/h/key",  # tries at one account from networks that it has not signed in from
+    # Anyone has mails sent to an address of their choice: so many a day to one address, and so many by one person. The
+    # last of them has a link that is still good, so that this keeps no owner out.
+    "reset_password": "20/m/ip,5/m/key,20/d/key",
+    "confirm_email": "1/180s/key,20/d/key",
+    "manage_email": "10/m/user,50/d/user",
     "provider_begin": "30/m/ip",
     "provider_response": "60/m/ip",
 }

@@ -1,6 +1,8 @@
 """Accounts, as the console's pages use them: django-allauth's JSON endpoints, one promise a test."""
 
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -161,6 +163,41 @@ def test_signing_up_and_resetting_are_limited_too(db) -> None:
     for path, body in [("auth/signup", NEW | {"password": "x"}), ("auth/password/request", {"email": "a@example.com"})]:
         statuses = [ask(Client(), "POST", path, body).status_code for _ in range(21)]
         assert 429 in statuses, path
+
+
+@pytest.fixture
+def passing(monkeypatch) -> Callable[[float], None]:
+    """Lets so many seconds pass for the limits."""
+    now = [time.time()]
+    clock = SimpleNamespace(time=lambda: now[0], monotonic=time.monotonic, sleep=time.sleep)
+    monkeypatch.setattr("allauth.core.internal.ratelimit.time", clock)
+
+    def passed(seconds: float) -> None:
+        now[0] += seconds
+
+    return passed
+
+
+@pytest.mark.parametrize("path", ["auth/password/request", "auth/signup"])
+def test_strangers_have_twenty_mails_a_day_sent_to_one_address(path, alice, settings, passing) -> None:
+    settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+    for _ in range(25):
+        ask(Client(), "POST", path, NEW | {"email": alice.email.upper()})
+        passing(200)
+    assert [message.to for message in mail.outbox] == [[mail.outbox[0].to[0]]] * 20
+    passing(86_400)
+    ask(Client(), "POST", path, NEW | {"email": alice.email})
+    assert len(mail.outbox) == 21
+
+
+def test_a_person_has_fifty_mails_a_day_sent_to_addresses_that_they_add(alice, passing) -> None:
+    client = signed_in(alice)
+    statuses = []
+    for number in range(52):
+        statuses.append(ask(client, "POST", "account/email", {"email": f"someone{number}@example.com"}).status_code)
+        passing(20)
+    assert statuses == [200] * 50 + [429] * 2
+    assert len({message.to[0] for message in mail.outbox}) == len(mail.outbox) == 50
 
 
 # -- The second factor ------------------------------------------------------------------------------------------------
