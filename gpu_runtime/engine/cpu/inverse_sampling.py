@@ -1,7 +1,7 @@
 """Sampling in vLLM's worker on a CPU by one number a token: the inverse of the distribution function.
 
 vLLM draws a Gumbel variable for each id of the vocabulary. Of 16 sequences and 49,152 ids that takes as long as the
-products of three layers; this takes a fifth of it. The distribution is the same one: id v is drawn where a uniform
+products of four layers; this takes a tenth of it. The distribution is the same one: id v is drawn where a uniform
 number falls into the interval of length p(v) that v has in [0, 1), so that an id of probability 0 never is.
 
 The lengths are added up by blocks of ids, and then within the block that is drawn. Shapes: B sequences of a batch, V
