@@ -27,7 +27,8 @@ from console.scheduling.launchers.slurm import SlurmLauncher
 from console.scheduling.processes import wait_until
 from launching.dockerd import docker_engine, stub_image
 from launching.fake_kubernetes import FakeKubernetes
-from launching.kubernetes_node import RUNTIME, container_kill
+from launching.kubernetes_images import RUNTIME
+from launching.kubernetes_node import container_kill
 from launching.real_kubernetes import CLAIM, namespace_make, own_kubernetes, volume_make
 from launching.slurm_cluster import slurm_cluster
 
@@ -137,6 +138,9 @@ def cluster_backend() -> Iterator[Backend]:
         # A kubelet of 1.20 gives a pod the first time that it is given, which may be by the Job's controller.
         patch.setattr(kubernetes_manifests, "GRACE_S", 2)
         home = kubeconfig.parent / "data"
+        for folder in (home, home / "models"):
+            folder.mkdir()
+            folder.chmod(0o755)  # whatever this process keeps from others: runtimes have a user of their own
         volume_make(api, namespace, home)
         options = {
             "image": RUNTIME,
@@ -148,7 +152,7 @@ def cluster_backend() -> Iterator[Backend]:
         def kill(handle: Handle) -> None:
             pods = kubernetes_client.CoreV1Api(api).list_namespaced_pod(namespace)
             (pod,) = [pod for pod in pods.items if pod.metadata.labels[kubernetes_manifests.LAUNCH] == handle["launch"]]
-            container_kill(kubeconfig.parent / "node", pod.status.container_statuses[0].container_id)
+            container_kill(kubeconfig.parent / "localhost", pod.status.container_statuses[0].container_id)
 
         def launcher(**changes: object) -> KubernetesLauncher:
             return kubernetes_launcher(api, data=home, **(options | changes))

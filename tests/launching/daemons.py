@@ -17,7 +17,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def daemon(
-    command: Sequence[object], *, log: Path, path: str | None = None, end_by: signal.Signals = signal.SIGTERM
+    command: Sequence[object],
+    *,
+    log: Path,
+    path: str | None = None,
+    end_by: signal.Signals = signal.SIGTERM,
+    umask: int = -1,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A daemon in the foreground, with its output in ``log``; asked to end with the block, killed when it does not."""
     environment = os.environ | ({"PATH": path} if path else {})
@@ -28,6 +33,7 @@ def daemon(
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,
+            umask=umask,
             start_new_session=True,  # Ctrl-C is for the test run, which ends its daemons in their order
             preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, end_by),
         )

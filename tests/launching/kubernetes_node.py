@@ -1,18 +1,17 @@
-"""A real Kubernetes node on this machine, as root: containerd and a kubelet in namespaces that end with them.
+"""Real Kubernetes nodes on this machine, as root: containerd and a kubelet each in namespaces that end with them.
 
-The machine stays as it is: pods have networks of their own that lead nowhere, and what the two write to /run, to
+The machine stays as it is: pods have networks of their own that lead nowhere else, and what the two write to /run, to
 /var and to /proc/sys no other process sees.
 """
 
-import hashlib
-import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
-import tarfile
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,13 @@ from kubernetes import client, config
 
 from console.scheduling.processes import wait_until
 from launching.daemons import daemon, ports_find
-from launching.dockerd import ENTRYPOINT, busybox_rootfs
+from launching.kubernetes_images import BASE, PAUSE, base_write, images_write
 
 START_S = 60
-NODE = "localhost"  # by this name the API server finds its kubelet
+UMASK = 0o022  # a test run's may keep others out, and containers have users of their own
 NODE_PROGRAMS = ("containerd", "ctr", "runc", "unshare", "nsenter")
-RUNTIME, PAUSE = "tests.local/runtime:1", "tests.local/pause:1"
+DOMAIN = "cluster.local"
+CGROUPS = Path("/sys/fs/cgroup")
 # All that runs in them ends with the first of them, however that ends.
 NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 CONTAINERD = """
@@ -38,12 +38,15 @@ address = "{folder}/containerd.sock"
 sandbox_image = "{pause}"
 restrict_oom_score_adj = true
 stream_server_address = "127.0.0.1"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+base_runtime_spec = "{folder}/{base}"
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{folder}/cni"
 conf_dir = "{folder}/cni"
 """
 # The network of a pod: an address, and nothing else on it.
-PLUGIN = """#!/bin/sh
+ALONE = """#!/bin/sh
 case "$CNI_COMMAND" in
 VERSION) echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.3.1", "0.4.0"]}' ;;
 ADD) echo '{"cniVersion": "0.4.0", "interfaces": [{"name": "eth0", "sandbox": "'"$CNI_NETNS"'"}],
@@ -61,24 +64,67 @@ KERNEL = {
 }
 
 
-def node_start(folder: Path, kubelet: Path, kubeconfig: Path, api_certificate: Path, daemons: ExitStack) -> None:
-    """A node that takes pods. Its images are RUNTIME and PAUSE. Skips where it cannot be started."""
+@dataclass(frozen=True)
+class Place:
+    """Of a node: its ``name``, by which the API server finds its kubelet where it has no ``address`` of its own; what
+    connects its pods (CNI); and where they ask for names."""
+
+    name: str = "localhost"
+    address: str = ""
+    plugin: str = ALONE
+    names: str = ""
+
+    @property
+    def cgroup(self) -> str:
+        """Under which its pods are: of one of several nodes its own."""
+        return f"/tests-{self.name}" if self.address else "/"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One that runs. ``engine`` is its containerd, with which all of its processes end."""
+
+    place: Place
+    engine: "subprocess.Popen[bytes]"
+
+    def lose(self) -> None:
+        """As if its power was cut: first nothing of it is heard any more, then all of it ends."""
+        links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True, timeout=20).stdout
+        for link in re.findall(rf"\b{self.place.name}-\w+", links):
+            subprocess.run(["ip", "link", "set", link, "down"], check=True, timeout=20)
+        self.engine.kill()
+
+
+def version_read(program: Path) -> tuple[int, int]:
+    """Which Kubernetes it is of: (1, 36)."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    major, minor = re.search(r"v(\d+)\.(\d+)", said).groups()
+    return int(major), int(minor)
+
+
+def node_start(
+    folder: Path, kubelet: Path, kubeconfig: Path, api_certificate: Path, daemons: ExitStack, place: Place
+) -> Node:
+    """A node that takes pods, with the images of kubernetes_images.py. Skips where it cannot be started."""
     if os.geteuid() != 0:
         pytest.skip("a kubelet is started by root alone")
     if missing := [program for program in NODE_PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"no Kubernetes node: {', '.join(missing)} not installed (apt: containerd runc)")
     folder.mkdir()
-    daemons.callback(lambda: wait_until(_cgroups_remove, timeout_s=START_S, poll_s=0.1))
-    engine = _containerd(folder, daemons)
-    for name, command in ((RUNTIME, ENTRYPOINT), (PAUSE, ["/bin/sleep", "1000000"])):
-        (folder / "image.tar").write_bytes(_image(name, command))
-        _check(folder, _ctr(folder, "images", "import", folder / "image.tar"))
+    daemons.callback(lambda: wait_until(lambda: _cgroups_remove(place), timeout_s=START_S, poll_s=0.1))
+    base_write(folder)
+    engine = _containerd(folder, place, daemons)
+    for image in images_write(folder):
+        _check(folder, _ctr(folder, "images", "import", image))
+        image.unlink()
+    _cgroup_make(place)
     spaces = Path("/proc") / str(engine.pid) / "ns"
     command = ["nsenter", f"--mount={spaces / 'mnt'}", f"--pid={spaces / 'pid_for_children'}", kubelet]
-    command += _kubelet(folder, kubeconfig, api_certificate)
-    daemons.enter_context(daemon(command, log=folder / "kubelet.log"))
+    command += _kubelet(folder, version_read(kubelet), kubeconfig, api_certificate, place)
+    daemons.enter_context(daemon(command, log=folder / "kubelet.log", umask=UMASK))
     with config.new_client_from_config(str(kubeconfig)) as api:
-        _check(folder, wait_until(lambda: _takes_pods(api), timeout_s=START_S, poll_s=0.2))
+        _check(folder, wait_until(lambda: _takes_pods(api, place.name), timeout_s=START_S, poll_s=0.2))
+    return Node(place, engine)
 
 
 def container_kill(folder: Path, container: str) -> None:
@@ -86,18 +132,18 @@ def container_kill(folder: Path, container: str) -> None:
     assert _ctr(folder, "tasks", "kill", "--signal=SIGKILL", container.removeprefix("containerd://"))
 
 
-def _containerd(folder: Path, daemons: ExitStack) -> subprocess.Popen[bytes]:
+def _containerd(folder: Path, place: Place, daemons: ExitStack) -> subprocess.Popen[bytes]:
     conf, networks = folder / "containerd.toml", folder / "cni"
-    conf.write_text(CONTAINERD.format(folder=folder, pause=PAUSE))
+    conf.write_text(CONTAINERD.format(folder=folder, pause=PAUSE, base=BASE))
     networks.mkdir()
     for name in ("tests", "loopback"):
-        (networks / name).write_text(PLUGIN)
+        (networks / name).write_text(place.plugin)
         (networks / name).chmod(0o755)
     network = {"cniVersion": "0.4.0", "name": "tests", "plugins": [{"type": "tests"}]}
     (networks / "10-tests.conflist").write_text(json.dumps(network))
     line = " && ".join([*_mounts(folder), f"exec containerd --config {conf}"])
     command = [*NAMESPACES, "sh", "-c", line]
-    engine = daemons.enter_context(daemon(command, log=folder / "containerd.log", end_by=signal.SIGKILL))
+    engine = daemons.enter_context(daemon(command, log=folder / "containerd.log", end_by=signal.SIGKILL, umask=UMASK))
     wait_until(lambda: _ctr(folder, "version") or engine.poll() is not None, timeout_s=START_S, poll_s=0.2)
     _check(folder, engine.poll() is None)
     return engine
@@ -116,12 +162,14 @@ def _mounts(folder: Path) -> list[str]:
     return lines
 
 
-def _kubelet(folder: Path, kubeconfig: Path, api_certificate: Path) -> list[str]:
+def _kubelet(
+    folder: Path, version: tuple[int, int], kubeconfig: Path, api_certificate: Path, place: Place
+) -> list[str]:
     (port,) = ports_find(1)
-    settings = {
+    settings: dict[str, object] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": "127.0.0.1",
+        "address": place.address or "127.0.0.1",
         "port": port,
         "healthzPort": 0,
         "readOnlyPort": 0,
@@ -132,10 +180,14 @@ def _kubelet(folder: Path, kubeconfig: Path, api_certificate: Path) -> list[str]
         },
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
+        "cgroupRoot": place.cgroup,
         "makeIPTablesUtilChains": False,
         "failSwapOn": False,
         "evictionHard": {"memory.available": "1Mi"},
         "imageGCHighThresholdPercent": 100,
+        **({"clusterDNS": [place.names], "clusterDomain": DOMAIN} if place.names else {}),
+        # Where the machine has cgroups of version 1, which newer ones run on only if told so.
+        **({"failCgroupV1": False} if version >= (1, 31) else {}),
     }
     (folder / "kubelet.json").write_text(json.dumps(settings))
     address = f"unix://{folder / 'containerd.sock'}"
@@ -144,15 +196,16 @@ def _kubelet(folder: Path, kubeconfig: Path, api_certificate: Path) -> list[str]
         f"--kubeconfig={kubeconfig}",
         f"--root-dir={folder / 'kubelet'}",
         f"--cert-dir={folder / 'pki'}",
-        f"--hostname-override={NODE}",
-        "--container-runtime=remote",
+        f"--hostname-override={place.name}",
+        *([f"--node-ip={place.address}"] if place.address else []),
+        *(["--container-runtime=remote"] if version < (1, 24) else []),  # the only one since
         f"--container-runtime-endpoint={address}",
         f"--image-service-endpoint={address}",
     ]
 
 
-def _takes_pods(api: client.ApiClient) -> bool:
-    nodes = client.CoreV1Api(api).list_node().items
+def _takes_pods(api: client.ApiClient, name: str) -> bool:
+    nodes = [node for node in client.CoreV1Api(api).list_node().items if node.metadata.name == name]
     ready = {c.type: c.status for node in nodes for c in node.status.conditions or []}.get("Ready")
     return ready == "True" and not nodes[0].spec.taints
 
@@ -168,34 +221,27 @@ def _ctr(folder: Path, *words: object) -> bool:
     return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
-def _cgroups_remove() -> bool:
+def _cgroup_make(place: Place) -> None:
+    """Where its pods' are made, which a kubelet does not make itself."""
+    if place.cgroup == "/":
+        return
+    for root in CGROUPS.iterdir() if not (CGROUPS / "cgroup.controllers").exists() else [CGROUPS]:
+        if not root.is_dir() or root.is_symlink():
+            continue
+        own = root / place.cgroup.strip("/")
+        own.mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 begins with none, in which nothing can run
+            if (root / name).exists():
+                (own / name).write_text((root / name).read_text())
+
+
+def _cgroups_remove(place: Place) -> bool:
     """What a kubelet leaves; only empty ones go."""
-    root = Path("/sys/fs/cgroup")
-    found = [*root.glob("kubepods"), *root.glob("*/kubepods")]
-    for kubepods in found:
-        folders = [Path(path) for path, _, _ in os.walk(kubepods, topdown=False)]
+    inside = "kubepods" if place.cgroup == "/" else place.cgroup.strip("/")
+    found = [*CGROUPS.glob(inside), *CGROUPS.glob(f"*/{inside}")]
+    for top in found:
+        folders = [Path(path) for path, _, _ in os.walk(top, topdown=False)]
         with suppress(OSError):
             for folder in folders:
                 folder.rmdir()
     return not any(path.exists() for path in found)
-
-
-def _image(name: str, command: list[str]) -> bytes:
-    """An image of busybox, as ``docker save`` would write it."""
-    layer = busybox_rootfs()
-    config = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine],
-        "os": "linux",
-        "config": {"Entrypoint": command},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    files = {"config.json": json.dumps(config), "layer.tar": layer, "manifest.json": json.dumps(manifest)}
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for path, content in files.items():
-            content = content if isinstance(content, bytes) else content.encode()
-            entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()

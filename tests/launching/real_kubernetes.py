@@ -8,7 +8,7 @@ import os
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 from console.scheduling.processes import wait_until
 from launching.daemons import daemon, folder_remove, ports_find
 from launching.kubernetes_keys import certificate_write, key_write
-from launching.kubernetes_node import node_start
+from launching.kubernetes_node import Node, Place, node_start, version_read
 
 START_S = 90
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -29,7 +29,9 @@ BUILT, KUBECONFIG = "TESTS_KUBERNETES_BIN", "TESTS_KUBECONFIG"
 CLAIM = "data"
 # What Jobs, their objects and a node need; the rest is for other things and clouds.
 CONTROLLERS = ("job", "garbagecollector", "namespace", "serviceaccount", "serviceaccount-token", "resourcequota")
-CONTROLLERS += ("persistentvolume-binder", "nodelifecycle")
+CONTROLLERS += ("persistentvolume-binder", "nodelifecycle", "endpointslice")
+# Parts of those that came later.
+SINCE_1_29 = ("taint-eviction-controller",)
 
 
 @contextmanager
@@ -47,29 +49,35 @@ def real_kubernetes() -> Iterator[Path]:
 @contextmanager
 def own_kubernetes(*, node: bool = False) -> Iterator[Path]:
     """The kubeconfig of one that lives as long as the block, if asked with a node. Skips where it cannot be started."""
+    with kubernetes_of([Place()] if node else []) as (kubeconfig, _):
+        yield kubeconfig
+
+
+@contextmanager
+def kubernetes_of(places: Sequence[Place]) -> Iterator[tuple[Path, list[Node]]]:
+    """The same with a node at each of ``places``, in folders of their names beside the kubeconfig."""
     built = os.environ.get(BUILT)
     if not built:
         pytest.skip(f"no Kubernetes of our own: {BUILT} is not set (requirements/kubernetes.sh builds one)")
-    wanted = (*PROGRAMS, "kubelet") if node else PROGRAMS
+    wanted = (*PROGRAMS, "kubelet") if places else PROGRAMS
     if missing := [name for name in wanted if not os.access(Path(built) / name, os.X_OK)]:
         pytest.skip(f"no Kubernetes: {BUILT} lacks {', '.join(missing)} (requirements/kubernetes.sh builds them)")
     folder = Path(tempfile.mkdtemp(prefix="ts-kubernetes-"))
     try:
         with ExitStack() as daemons:
-            kubeconfig = _start(folder, Path(built), daemons)
-            if node:
-                kubelet = Path(built) / "kubelet"
-                node_start(folder / "node", kubelet, kubeconfig, folder / "api.crt", daemons)
-            yield kubeconfig
+            kubeconfig = _start(folder, Path(built), daemons, [place.address for place in places])
+            same = (Path(built) / "kubelet", kubeconfig, folder / "api.crt", daemons)
+            yield kubeconfig, [node_start(folder / place.name, *same, place) for place in places]
     finally:
         folder_remove(folder)
 
 
 @contextmanager
 def namespace_make(api: client.ApiClient) -> Iterator[str]:
-    """A namespace of its own, removed with all that is in it."""
+    """A namespace of its own, as strict as that of docker/kubernetes, removed with all that is in it."""
     core, name = client.CoreV1Api(api), f"tinkerscript-tests-{secrets.token_hex(4)}"
-    core.create_namespace({"metadata": {"name": name}})
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    core.create_namespace({"metadata": {"name": name, "labels": labels}})
     try:
         yield name
     finally:
@@ -87,7 +95,7 @@ def volume_make(api: client.ApiClient, namespace: str, folder: Path) -> None:
     core.create_namespaced_persistent_volume_claim(namespace, {"metadata": {"name": CLAIM}, "spec": claim})
 
 
-def _start(folder: Path, built: Path, daemons: ExitStack) -> Path:
+def _start(folder: Path, built: Path, daemons: ExitStack, addresses: Sequence[str]) -> Path:
     started: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(name: str, options: list[str]) -> None:
@@ -104,11 +112,14 @@ def _start(folder: Path, built: Path, daemons: ExitStack) -> Path:
     kubeconfig.chmod(0o600)
 
     start("etcd", _etcd(folder, store, peers))
-    start("kube-apiserver", _api(folder, store, api))
+    start(
+        "kube-apiserver", _api(folder, store, api, kubelets="InternalIP" if any(addresses) else "Hostname,InternalIP")
+    )
     _wait_ready(kubeconfig, started)
     same = ["--bind-address=127.0.0.1", f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
     accounts = f"--service-account-private-key-file={folder / 'accounts.key'}"
-    several = [accounts, f"--controllers={','.join(CONTROLLERS)}", f"--secure-port={controllers}"]
+    named = CONTROLLERS + (SINCE_1_29 if version_read(built / "kube-controller-manager") >= (1, 29) else ())
+    several = [accounts, f"--controllers={','.join(named)}", f"--secure-port={controllers}"]
     start("kube-controller-manager", [*same, *several, f"--cert-dir={folder / 'controllers'}"])
     start("kube-scheduler", [*same, f"--secure-port={scheduler}", f"--cert-dir={folder / 'scheduler'}"])
     return kubeconfig
@@ -126,7 +137,7 @@ def _etcd(folder: Path, port: int, peers: int) -> list[str]:
     ]
 
 
-def _api(folder: Path, store: int, port: int) -> list[str]:
+def _api(folder: Path, store: int, port: int, *, kubelets: str) -> list[str]:
     return [
         f"--etcd-servers=http://127.0.0.1:{store}",
         "--bind-address=127.0.0.1",
@@ -143,7 +154,7 @@ def _api(folder: Path, store: int, port: int) -> list[str]:
         f"--service-account-signing-key-file={folder / 'accounts.key'}",
         f"--kubelet-client-certificate={folder / 'api.crt'}",
         f"--kubelet-client-key={folder / 'api.key'}",
-        "--kubelet-preferred-address-types=Hostname,InternalIP",
+        f"--kubelet-preferred-address-types={kubelets}",
     ]
 
 

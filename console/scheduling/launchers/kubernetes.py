@@ -16,7 +16,13 @@ from urllib3.exceptions import HTTPError
 
 from console.scheduling.launchers.kubernetes_objects import manifests
 from console.scheduling.launchers.kubernetes_objects.manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
-from console.scheduling.launchers.kubernetes_objects.pods import pod_index, pod_mistake, pod_title, pods_status
+from console.scheduling.launchers.kubernetes_objects.pods import (
+    job_failed,
+    pod_index,
+    pod_mistake,
+    pod_title,
+    pods_status,
+)
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
@@ -100,9 +106,7 @@ class KubernetesLauncher:
             job = self._seen_jobs.find(handle["launch"])
         if job is None or job.spec.parallelism == 0:  # its start or its end was broken off: nothing of it will ever run
             return RuntimeStatus("gone")
-        conditions = job.status.conditions or []
-        has_failed = any(condition.type == "Failed" and condition.status == "True" for condition in conditions)
-        return pods_status(pods or [], of=handle.get("nodes", 1), has_failed=has_failed)
+        return pods_status(pods or [], of=handle.get("nodes", 1), has_failed=job_failed(job))
 
     def address(self, handle: Handle, *, port: int) -> str:
         """The name of its Service, or of its first pod: the server is admitted to no other port of it."""

@@ -274,6 +274,8 @@ def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reac
     (apart,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert apart == {"labelSelector": labels, "topologyKey": "kubernetes.io/hostname"}
     assert pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    lost = {each["key"].partition("/")[2]: each["tolerationSeconds"] for each in pod["tolerations"][1:]}
+    assert lost == {"not-ready": 60, "unreachable": 60}, "a pod that is bound to a lost machine holds up the others"
     variables = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}
     hosts = variables[manifests.PODS].split(",")
     assert hosts == [f"{job['metadata']['name']}-{index}.{pod['subdomain']}.tinkerscript.svc" for index in (0, 1)]
@@ -319,6 +321,45 @@ def test_images_that_are_missing_name_the_pods_of_several(cluster, launcher, tmp
         f"pod {number} of 2: ErrImagePull: stub:1: not found" for number in (1, 2)
     ]
     launcher.stop(handle, grace_s=0)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_pod_that_is_taken_from_a_lost_machine_before_it_ran_is_an_end_by_name(
+    cluster, launcher, tmp_path, index: int
+) -> None:
+    """Its machine never confirms that it has ended, so it stays listed."""
+    cluster.preparing = True
+    handle = several_start(launcher, tmp_path)
+    assert launcher.inspect(handle).state == "waiting"
+    pod = cluster.objects["pods", cluster.names("pods")[index]]
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    told = {"reason": "DeletionByTaintManager", "message": "Taint manager: deleting due to NoExecute taint"}
+    pod["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"} | told]
+    if index:  # then the first runs, and waits for it
+        cluster.objects["pods", cluster.names("pods")[0]]["status"] = {"phase": "Running"}
+    said = (
+        "the pod was taken away before it ran: DeletionByTaintManager: Taint manager: deleting due to NoExecute taint"
+    )
+    assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", reason="pod 2 of 2: " * index + said)
+    launcher.stop(handle, grace_s=0)
+
+
+@pytest.mark.parametrize("condition", ["Failed", "FailureTarget"])
+def test_a_job_that_fails_is_an_end_although_not_all_of_its_pods_are_heard_of(
+    cluster, launcher, tmp_path, condition: str
+) -> None:
+    cluster.preparing = True
+    handle = several_start(launcher, tmp_path)
+    first, second = cluster.names("pods")
+    del cluster.objects["pods", first]
+    ended = {"terminated": {"exitCode": 3, "startedAt": "2026-01-01T00:00:00Z"}}
+    status = {"image": "x", "imageID": "", "name": "runtime", "restartCount": 0, "ready": False, "state": ended}
+    cluster.objects["pods", second]["status"] = {"phase": "Failed", "containerStatuses": [status]}
+    assert fresh(cluster).inspect(handle).state == "waiting"
+    cluster.objects["jobs", cluster.names("jobs")[0]]["status"] = {
+        "conditions": [{"type": condition, "status": "True"}]
+    }
+    assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", reason="pod 2 of 2: it ended with code 3")
 
 
 def test_a_kubernetes_without_indexed_jobs_is_refused_and_nothing_stays(cluster, launcher, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 Pods wait for a node with a label that no node has, or are placed on one that has no kubelet.
 """
 
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from kubernetes.config import incluster_config
 
 from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
 from console.scheduling.launchers.kubernetes_objects.manifests import GPU, object_name
+from console.scheduling.launchers.kubernetes_objects.pods import pod_index
 from console.scheduling.launchers.protocol import Handle, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import kubernetes_launcher
@@ -233,8 +235,53 @@ def test_a_runtime_on_a_lost_node_can_be_given_up_although_its_log_cannot_be_rea
         assert wait_until(lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1)
 
 
+def test_a_pod_that_is_taken_away_from_a_lost_node_before_it_ran_is_an_end_and_not_a_wait(admin, namespace) -> None:
+    """Nobody confirms that it has ended, so it stays listed."""
+    core = client.CoreV1Api(admin)
+    with node_make(admin, {"cpu": "8", "memory": "8Gi", "pods": "9"}) as node:
+        launcher = launcher_of(admin, namespace, kubernetes_nodes={"tests.tinkerscript/node": node})
+        handle = start(launcher)
+
+        def pod() -> Any:
+            return made_for(admin, namespace, handle).get("Pod")
+
+        assert wait_until(lambda: pod() is not None and pod().spec.node_name == node, timeout_s=WAIT_S, poll_s=0.1)
+        core.delete_namespaced_pod(pod().metadata.name, namespace)
+        assert is_said(launcher, handle, "the pod was taken away before it ran")
+        assert launcher.inspect(handle).state == "exited"
+        core.delete_namespaced_pod(pod().metadata.name, namespace, grace_period_seconds=0)
+        launcher.stop(handle, grace_s=0)
+
+
+def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its_pods(admin, namespace) -> None:
+    """Three pods: the first was removed, the second failed, of the third nothing is heard any more."""
+    core, capacity = client.CoreV1Api(admin), {"cpu": "8", "memory": "8Gi", "pods": "9"}
+    with node_make(admin, capacity), node_make(admin, capacity), node_make(admin, capacity):
+        launcher = launcher_of(admin, namespace, kubernetes_nodes={})
+        handle = start(launcher, handle_of(launcher) | {"nodes": 3})
+
+        def pods() -> list[Any]:
+            return sorted((it for it in core.list_namespaced_pod(namespace).items if it.spec.node_name), key=pod_index)
+
+        assert wait_until(lambda: len(pods()) == 3, timeout_s=WAIT_S, poll_s=0.1)
+        first, second, third = [pod.metadata.name for pod in pods()]
+        ended = {"name": "runtime", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
+        ended["state"] = {"terminated": {"exitCode": 3, "startedAt": "2026-01-01T00:00:00Z"}}
+        for name in (first, third):
+            core.patch_namespaced_pod_status(name, namespace, {"status": {"phase": "Running"}})
+        failed = {"phase": "Failed", "containerStatuses": [ended]}
+        core.patch_namespaced_pod_status(second, namespace, {"status": failed})
+        assert wait_until(lambda: pods()[0].metadata.deletion_timestamp is not None, timeout_s=WAIT_S, poll_s=0.1)
+        core.delete_namespaced_pod(first, namespace, grace_period_seconds=0)
+        assert is_said(launcher, handle, "pod 2 of 3: it ended with code 3")
+        assert launcher.inspect(handle).state == "exited"
+        core.delete_namespaced_pod(third, namespace, grace_period_seconds=0)
+        launcher.stop(handle, grace_s=0)
+
+
 def manifests_for(namespace: str, name: str) -> list[dict[str, Any]]:
-    text = (MANIFESTS / name).read_text().replace("namespace: tinkerscript\n", f"namespace: {namespace}\n")
+    """Those of both namespaces, in one."""
+    text = re.sub(r"namespace: tinkerscript(-runtimes)?\n", f"namespace: {namespace}\n", (MANIFESTS / name).read_text())
     return list(yaml.safe_load_all(text))
 
 
@@ -242,7 +289,7 @@ def manifests_for(namespace: str, name: str) -> list[dict[str, Any]]:
 def test_a_real_api_server_takes_what_stands_in_docker_kubernetes(admin, namespace, name: str) -> None:
     for manifest in manifests_for(namespace, name):
         if manifest["kind"] == "Namespace":
-            manifest["metadata"]["name"] = f"{namespace}-dry"
+            manifest["metadata"]["name"] += f"-{namespace}"
         utils.create_from_dict(admin, manifest, dry_run="All")
 
 

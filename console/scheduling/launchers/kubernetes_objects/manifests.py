@@ -19,6 +19,10 @@ SERVER = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component
 USER = 10_001
 GRACE_S = 60  # the longest that a pod may take to end by default
 END_S = 10  # of them, for the runtime's processes to end once what they have is stored
+# How long one of several pods stays bound to a machine of which the cluster hears nothing: not 300 s, as by default, in
+# which the others would wait for it, or have long ended.
+UNHEARD_S = 60
+UNHEARD = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 KEEP_ENDED_S = 86_400  # then Kubernetes deletes what we did not
 # Where clouds hand out the credentials of the node itself.
 METADATA = "169.254.0.0/16"
@@ -196,9 +200,19 @@ def _pod(wanted: Wanted) -> Manifest:
         pod["subdomain"] = wanted.name
         others = {"labelSelector": {"matchLabels": {LAUNCH: wanted.launch}}, "topologyKey": MACHINE}
         pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
-    if wanted.resources.gpus:
-        pod["tolerations"] = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    if tolerations := _tolerations(wanted):
+        pod["tolerations"] = tolerations
     return pod
+
+
+def _tolerations(wanted: Wanted) -> list[Manifest]:
+    tolerated: list[Manifest] = []
+    if wanted.resources.gpus:
+        tolerated.append({"key": GPU, "operator": "Exists", "effect": "NoSchedule"})
+    if wanted.pods > 1:
+        same = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": UNHEARD_S}
+        tolerated += [{"key": key, **same} for key in UNHEARD]
+    return tolerated
 
 
 def _container(wanted: Wanted) -> Manifest:

@@ -12,6 +12,7 @@ from console.scheduling.launchers.protocol import RuntimeStatus
 
 # A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
 PATIENT = {"", "ContainerCreating", "PodInitializing"}
+FAILED = {"Failed", "FailureTarget"}  # conditions of a Job
 
 
 def pods_status(pods: Sequence[Any], *, of: int, has_failed: bool) -> RuntimeStatus:
@@ -24,7 +25,7 @@ def pods_status(pods: Sequence[Any], *, of: int, has_failed: bool) -> RuntimeSta
     if not first.is_alive:
         return RuntimeStatus("exited", first.code, first.reason or _others_end(others, of))
     for pod in others:
-        if mistake := pod_mistake(pod):
+        if mistake := pod_mistake(pod) or _taken(pod):
             return RuntimeStatus("exited", reason=f"{pod_title(pod, of)}{mistake}")
     for pod in others if first.state == "running" else []:
         if (status := pod_status(pod)).state == "waiting":
@@ -41,11 +42,16 @@ def pod_status(pod: Any) -> RuntimeStatus:
         return RuntimeStatus("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
     if pod.status.phase == "Running":
         return RuntimeStatus("running")
-    if mistake := pod_mistake(pod):
+    if mistake := pod_mistake(pod) or _taken(pod):
         return RuntimeStatus("exited", reason=mistake)
     conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
     unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
     return RuntimeStatus("waiting", reason=f"Kubernetes: {unplaced}")
+
+
+def job_failed(job: Any) -> bool:
+    """Whether it has, or will have once all its pods have ended (Kubernetes 1.31), which a lost machine never says."""
+    return any(each.type in FAILED and each.status == "True" for each in job.status.conditions or [])
 
 
 def pod_index(pod: Any) -> int:
@@ -83,6 +89,18 @@ def _end_reason(pod: Any, ended: Any | None) -> str:
         return ""
     # Of one that had begun, the message is its last lines.
     return ended.reason if ended.started_at else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
+
+
+def _taken(pod: Any) -> str:
+    """That it will never run because it was deleted, and by whom as Kubernetes says it (1.26); empty when it was not.
+
+    It stays listed until its machine confirms that, which one that is lost does not.
+    """
+    if pod.status.phase != "Pending" or pod.metadata.deletion_timestamp is None:
+        return ""
+    told = [each for each in pod.status.conditions or [] if each.type == "DisruptionTarget" and each.status == "True"]
+    words = "".join(f": {each.reason}: {each.message or ''}".rstrip(": ") for each in told)
+    return f"the pod was taken away before it ran{words}"
 
 
 def _code(code: int) -> int:
