@@ -204,6 +204,7 @@ def _session_view(session: Session, queue: Mapping[str, tuple[int, float | None]
         tags=tags_of(session),
         notes=session.notes,
         pinned=session.pinned,
+        episodes_removed_at=session.episodes_removed_at,
         created_at=session.created_at,
         updated_at=session.updated_at,
     )

@@ -28,6 +28,7 @@ TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwa
 TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, one person or one public link
 TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
 TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs and samples go; 0: never
+TINKERSCRIPT_EPISODE_DAYS 0                        days after its end that a session's episodes go; 0: never
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
@@ -266,6 +267,7 @@ CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 CHECKPOINT_DAYS = read_int("TINKERSCRIPT_CHECKPOINT_DAYS", 0, low=0, high=36_500)  # 0: no limit
 TRACES_URL = read_url("TINKERSCRIPT_TRACES_URL", "", schemes=("http", "https"))
 RECORD_DAYS = read_int("TINKERSCRIPT_RECORD_DAYS", 400, low=0, high=36_500)  # 0: no limit
+EPISODE_DAYS = read_int("TINKERSCRIPT_EPISODE_DAYS", 0, low=0, high=36_500)  # 0: no limit
 RATE_LIMIT_PER_MINUTE = read_int("TINKERSCRIPT_RATE_LIMIT", 6000, low=60, high=1_000_000)
 WEBHOOKS_PRIVATE = read_text("TINKERSCRIPT_WEBHOOKS_PRIVATE", "0", among=("0", "1")) == "1"
 SESSION_ENGINE = "console.users.sign_in_sessions"

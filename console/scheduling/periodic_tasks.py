@@ -22,6 +22,7 @@ from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.checkpoints.retention import checkpoints_expire
 from console.sessions.checkpoints.verification import checkpoints_verify
 from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.runtime.episode_expiry import episodes_expire
 from console.tinker.checkpoints import checkpoints_replaced_remove
 from console.tinker.external_uploads import external_uploads_expire
 from console.tinker.services import tinker_sessions_vanished_finish
@@ -41,7 +42,14 @@ PERIODIC_TASKS = (
 )
 HASHING_TASKS = (checkpoints_verify,)  # one may take minutes
 # They read every checkpoint there is, for what is days old.
-RETENTION_TASKS = (expired_remove, usage_sum, checkpoints_expire, checkpoints_replaced_remove, ended_states_trim)
+RETENTION_TASKS = (
+    expired_remove,
+    usage_sum,
+    checkpoints_expire,
+    checkpoints_replaced_remove,
+    ended_states_trim,
+    episodes_expire,
+)
 MAIL_TASKS = (alerts_mail,)
 BUDGET_TASKS = (sessions_over_budget_stop,)
 PAUSE_S = 1.0

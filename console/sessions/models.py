@@ -26,15 +26,13 @@ class Session(models.Model):
 
     id = models.CharField(primary_key=True, max_length=40, default=new_session_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
-    # Which key started it; a person in the console has none.
-    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)
+    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)  # that began it
     kind = models.CharField(max_length=8, default=SessionKind.EPISODES)
     # Who started it, by hand or by key: the queue is shared by people. None: of an older server.
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
-    # Of kind serving; no foreign key: what it served stays said. Empty: it serves its base model.
-    served_checkpoint_id = models.CharField(max_length=40, blank=True, default="")
+    served_checkpoint_id = models.CharField(max_length=40, blank=True, default="")  # of kind serving; no foreign key
     config = models.JSONField(default=dict)
     priority = models.SmallIntegerField(default=0)  # among the project's own
     devices = models.PositiveSmallIntegerField(null=True)  # GPUs of its runtime; None: of an older server, not decided
@@ -69,9 +67,8 @@ class Session(models.Model):
     accounting = models.JSONField(default=dict)
     # Of the recorded steps. None: of an older server, and not added up yet (limits/usage_sums.py).
     tokens_trained = models.PositiveBigIntegerField(null=True, default=0)
-
-    # The copy of the runtime's journal: console/sessions/runtime/journal_copies.py.
-    journal = models.JSONField(null=True)
+    journal = models.JSONField(null=True)  # the copy of the runtime's: console/sessions/runtime/journal_copies.py
+    episodes_removed_at = models.DateTimeField(null=True)  # by age, long after its end: runtime/episode_expiry.py
 
     class Meta:
         indexes = [
@@ -79,6 +76,9 @@ class Session(models.Model):
             models.Index(fields=["project", "-created_at"], name="session_list"),
             models.Index(fields=["project", "updated_at"], name="session_changes"),
             models.Index(fields=["id"], name="session_launched", condition=models.Q(launch_handle__isnull=False)),
+            models.Index(
+                fields=["state", "state_since"], name="session_expiring", condition=models.Q(episodes_removed_at=None)
+            ),
         ]
 
 

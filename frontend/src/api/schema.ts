@@ -4731,6 +4731,11 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Episodes Removed At
+             * @description Long after its end: since when the server keeps none of its episodes any more.
+             */
+            episodes_removed_at: string | null;
             failure: components["schemas"]["Failure"] | null;
             /** Id */
             id: string;

@@ -202,6 +202,9 @@ class SessionView(Response):
     tags: list[str] = []
     notes: str = ""
     pinned: bool = False
+    episodes_removed_at: datetime | None = Field(
+        None, description="Long after its end: since when the server keeps none of its episodes any more."
+    )
     created_at: datetime
     updated_at: datetime
 

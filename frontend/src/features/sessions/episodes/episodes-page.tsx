@@ -7,6 +7,7 @@ import { hasEnded, sessionQuery } from "../../../api/sessions";
 import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
+import { dateTime } from "../../../ui/format";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { filterOf, listPart } from "./episode-filter";
 import { EpisodeFacets } from "./episode-facets";
@@ -22,6 +23,7 @@ export function EpisodesPage() {
   const isLive = session !== undefined && !hasEnded(session);
   const { data, error, isPending, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(episodesQuery(id, filter, isLive));
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
+  const removedAt = session?.episodes_removed_at;
   const isFiltered = filter.some(([name]) => name !== "sort");
   return (
     <>
@@ -31,7 +33,10 @@ export function EpisodesPage() {
       <EpisodeFacets id={id} filter={filter} isLive={isLive} />
       <ErrorNotice error={error} />
       {isPending && <Loading />}
-      {data && episodes.length === 0 && (
+      {data && episodes.length === 0 && removedAt && (
+        <Empty title="Its episodes are no longer kept">They were removed on {dateTime(removedAt)}, by the server's rule for sessions that ended long ago. Checkpoints and metrics of steps stay.</Empty>
+      )}
+      {data && episodes.length === 0 && !removedAt && (
         <Empty title={isFiltered ? "No episode matches" : "No episode yet"}>
           {isFiltered ? <ButtonLink to={`/sessions/${id}/episodes`}>Show all episodes</ButtonLink> : "They are listed a second or two after they begin."}
         </Empty>
