@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from console.scheduling import liveness
 from console.scheduling.session_notes import suspend_request
-from console.sessions.limits.queue import queue_order
+from console.sessions.limits.queue import queue_places, queue_waiting
 from console.sessions.models import Session
 from console.sessions.states import Desired
 from console.tinker.models import TinkerRuntime
@@ -39,10 +39,15 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
 
 
 def _places_wanted(now: datetime) -> int:
-    """How many sessions wait for what others have, less those that are on their way out already."""
+    """How many sessions wait for what others have, less those that are on their way out already.
+
+    Of a long queue as it was some seconds ago: to put the whole of it in order at each tick costs more than to let a
+    client that has been away for a minute go a moment later.
+    """
     here = Session.objects.filter(place=HERE)  # what a client of the Tinker wire has is no cluster's
-    waiting = here.filter(id__in=[turn.session_id for turn in queue_order() if not turn.is_held])
-    could_start = sum(now >= liveness.restart_not_before(session) for session in waiting)
+    restarted = here.filter(state=SessionState.QUEUED, restarts__gt=1).only("state_since", "restarts")
+    later = queue_places(session.id for session in restarted if now < liveness.restart_not_before(session))
+    could_start = queue_waiting() - sum(not is_held for _, is_held in later.values())
     leaving = here.filter(state=SessionState.READY, desired=Desired.SUSPEND).count()
     leaving += here.filter(state=SessionState.STOPPING).count()
     return max(0, could_start - leaving)
