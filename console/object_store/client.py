@@ -184,9 +184,10 @@ def multipart_abort(key: str, upload_id: str) -> None:
                 raise
 
 
-def part_url(key: str, upload_id: str, number: int, *, expires_s: int) -> str:
-    """A URL that takes a PUT of one part (numbers begin at 1). Signed here, the store is not asked."""
-    return _presign("upload_part", {"Key": key, "UploadId": upload_id, "PartNumber": number}, expires_s)
+def part_url(key: str, upload_id: str, number: int, *, expires_s: int, size_bytes: int | None = None) -> str:
+    """A URL that takes a PUT of one part (from 1 on), of ``size_bytes`` alone. Signed here, the store is not asked."""
+    length = {} if size_bytes is None else {"ContentLength": size_bytes}
+    return _presign("upload_part", {"Key": key, "UploadId": upload_id, "PartNumber": number, **length}, expires_s)
 
 
 def read_url(key: str, *, expires_s: int, save_as: str = "") -> str:

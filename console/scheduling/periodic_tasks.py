@@ -24,7 +24,7 @@ from console.sessions.checkpoints.verification import checkpoints_verify
 from console.sessions.limits.usage_sums import usage_sum
 from console.sessions.runtime.episode_expiry import episodes_expire
 from console.tinker.checkpoints import checkpoints_replaced_remove
-from console.tinker.external_uploads import external_uploads_expire
+from console.tinker.external_uploads import external_uploads_bound, external_uploads_expire
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.webhooks.sending import deliveries_send
 
@@ -34,6 +34,7 @@ PERIODIC_TASKS = (
     audit_heads_keep,
     tinker_sessions_vanished_finish,
     external_uploads_expire,
+    external_uploads_bound,
     local_states_remove,
     uploads_sweep,
     removals_finish,

@@ -26,7 +26,7 @@ class Session(models.Model):
 
     id = models.CharField(primary_key=True, max_length=40, default=new_session_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
-    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)  # that began it
+    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)  # by which
     kind = models.CharField(max_length=8, default=SessionKind.EPISODES)
     # Who started it, by hand or by key: the queue is shared by people. None: of an older server.
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)

@@ -4,6 +4,7 @@ Each file is one part of a multipart upload, so that nothing is in the store bef
 copies the files to where the checkpoint is: a URL that is used later, or by somebody else, changes nothing there.
 """
 
+import logging
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -34,8 +35,11 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionKind, SessionState
 from tinkerscript.wire.tinker.messages import LoraOptions
 
+log = logging.getLogger(__name__)
+
 NAME = "Uploaded weights"
 SEGMENT, CHECKPOINT = "external_weights", "uploaded"
+BOUND_EVERY_S = 10
 FINISH = timedelta(minutes=10)  # no request takes longer
 MAX_OPEN = 4  # uploads of a project that are not finished: their bytes are counted by what the model takes
 
@@ -124,6 +128,23 @@ def external_uploads_expire() -> None:
     for upload in _unfinished().filter(created_at__lte=_oldest() - FINISH).select_related("session"):
         _remove(upload.session)
     Upload.objects.filter(external__isnull=False, created_at__lte=_oldest() - FINISH).delete()
+
+
+def external_uploads_bound() -> None:
+    """End uploads with a file larger than any may be: their client does not say sizes, so no URL can have one signed.
+
+    A store lists a part once it has all of it.
+    """
+    uploads = list(_unfinished().select_related("session"))
+    if not uploads or not cache.add("external-uploads-bounded", True, timeout=BOUND_EVERY_S):
+        return
+    for upload in uploads:
+        for file in upload.files:
+            written = sum(size for _, size in parts_written(file["key"], file["upload_id"]) or ())
+            if written > uploaded_files.most_bytes(file["path"]):
+                log.warning("upload %s is ended: %s has %d bytes", upload.id, file["path"], written)
+                _remove(upload.session)
+                break
 
 
 def _upload_key(upload: Upload, name: str) -> str:

@@ -51,10 +51,14 @@ def sizes_check(sizes: Mapping[str, int]) -> None:
         if not sizes.get(name):
             raise InvalidRequest(f"{name} was not uploaded: PUT it to its URL, then finish the upload.")
     for name, size_bytes in sizes.items():
-        large = {WEIGHTS: MAX_WEIGHTS_BYTES + MAX_HEADER_BYTES, CONFIG: MAX_CONFIG_BYTES}
-        most = large.get(name, MAX_SMALL_BYTES)
-        if size_bytes > most:
-            raise InvalidRequest(f"{name} has {size_bytes} bytes; at most {most} are taken.")
+        if size_bytes > most_bytes(name):
+            raise InvalidRequest(f"{name} has {size_bytes} bytes; at most {most_bytes(name)} are taken.")
+
+
+def most_bytes(name: str) -> int:
+    """What a file of this name may have, of any base."""
+    large = {WEIGHTS: MAX_WEIGHTS_BYTES + MAX_HEADER_BYTES, CONFIG: MAX_CONFIG_BYTES}
+    return large.get(name, MAX_SMALL_BYTES)
 
 
 def config_check(body: bytes, model: BaseModel) -> None:

@@ -12,6 +12,7 @@ from console.errors import Conflict, InvalidRequest, NotFound, StaleLease, Stora
 from console.live.models import EventRecord
 from console.object_store import client as object_store
 from console.object_store import free_space, seaweedfs
+from console.object_store.parts import parts_written
 from console.scheduling.processes import wait_until
 from console.sessions.checkpoints import checkpoints, removal, verification
 from console.sessions.episodes.names import journal_files, pack_key
@@ -115,7 +116,22 @@ def test_a_file_of_any_size_has_no_more_parts_than_the_store_takes(running, monk
     plan = uploads.upload_open(session=running, body=CheckpointUpload(kind="model", step=7, files=[file]))
     (planned,) = plan.files
     assert len(planned.part_urls) * planned.part_size_bytes >= file.size_bytes
-    assert put(planned.part_urls[-1], b"the end")
+    last_bytes = file.size_bytes - planned.part_size_bytes * (len(planned.part_urls) - 1)
+    assert put(planned.part_urls[-1], bytes(last_bytes))
+
+
+@pytest.mark.parametrize("sent", [b"", b"thre", b"threee", b"much more than three" * 100_000, [b"thr", b"ee"]])
+def test_a_part_of_another_length_is_refused_by_the_store_itself(running, sent):
+    plan = uploads.upload_open(session=running, body=opening({"a": b"three", "nothing": b""}))
+    with pytest.raises((urllib.error.HTTPError, OSError)) as refused:  # some close the connection while it is sent
+        put(plan.files[0].part_urls[0], sent)
+    if isinstance(refused.value, urllib.error.HTTPError):
+        assert refused.value.code in (403, 411)
+        refused.value.close()
+    (upload,) = running.uploads.all()
+    assert parts_written(upload.files[0]["key"], upload.files[0]["upload_id"]) == []
+    commit = write(plan, {"a": b"three", "nothing": b""})
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
 
 
 def test_a_file_that_the_server_writes_itself_has_no_more_either(s3, tmp_path, monkeypatch):

@@ -163,15 +163,21 @@ def _checkpoint_uploading(checkpoint: Checkpoint, body: CheckpointUpload) -> Non
 
 
 def _plan(file: dict) -> UploadFile:
-    size = file["size_bytes"]
+    size, part_size = file["size_bytes"], _part_size(file["size_bytes"])
     count = _part_count(size)
     urls = [
-        object_store.part_url(file["key"], file["upload_id"], number, expires_s=settings.TRANSFER_URL_S)
+        object_store.part_url(
+            file["key"],
+            file["upload_id"],
+            number,
+            expires_s=settings.TRANSFER_URL_S,
+            size_bytes=min(part_size, size - part_size * (number - 1)),
+        )
         for number in range(1, count + 1)
     ]
     return UploadFile(
         path=file["path"],
-        part_size_bytes=_part_size(size),
+        part_size_bytes=part_size,
         part_urls=urls,
         upload_id=file["upload_id"] if count > 1 else None,
     )

@@ -16,8 +16,8 @@ from console.object_store import client as object_store
 from console.sessions.checkpoints.leftovers import uploads_sweep
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.models import Checkpoint, Session, Upload
-from console.tinker import external_uploads
-from console.tinker.external_uploads import FINISH, MAX_OPEN, external_uploads_expire
+from console.tinker import external_uploads, uploaded_files
+from console.tinker.external_uploads import FINISH, MAX_OPEN, external_uploads_bound, external_uploads_expire
 from console.users.keys import key_create
 from console.users.models import Project, User
 from support.safetensors_bytes import safetensors_bytes
@@ -165,6 +165,20 @@ async def test_uploads_that_nobody_finishes_are_removed_with_their_parts(alices:
         await sync_to_async(task)()
     assert await kept(session.id) == ([], 0)
     assert not await Session.objects.aexists() and not await Upload.objects.aexists()
+
+
+@pytest.mark.usefixtures("base")
+async def test_an_upload_with_a_file_larger_than_any_may_be_is_ended_before_its_finish(
+    alices: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = await begun(alices), await begun(alices, FILES | {"tokenizer.json": bytes(1001)})
+    monkeypatch.setattr(uploaded_files, "MAX_SMALL_BYTES", 1000)
+    await sync_to_async(external_uploads_bound)()
+    assert (await alices.send(*finish(large)))[0] == 404
+    await sync_to_async(removals_finish)()
+    left = await sync_to_async(lambda: list(object_store.multipart_list("sessions/")))()
+    assert {key.split("/")[3] for key, _, _ in left} == {small["upload_id"]}, "its parts are gone"
+    assert (await alices.post(*finish(small)[1:]))["tinker_path"]
 
 
 @pytest.mark.usefixtures("base")
