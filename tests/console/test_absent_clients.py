@@ -41,6 +41,11 @@ def is_asked_to_go(session) -> bool:
     return session.desired == "suspend"
 
 
+def silent(session, since) -> None:
+    TinkerSession.objects.filter(runtimes__session=session).update(heartbeat_at=since)
+    Session.objects.filter(id=session.id).update(last_activity_at=since)
+
+
 def beat(world, session) -> None:
     TinkerSession.objects.filter(runtimes__session=session).update(heartbeat_at=world.now)
 
@@ -102,8 +107,8 @@ def test_a_session_whose_runtime_keeps_dying_takes_no_place_before_it_may_start(
     first, second = client_make(world, project), client_make(world, project)
     waits = world.session(project)
     Session.objects.filter(id=waits.id).update(restarts=30)
-    for client in (first, second):
-        TinkerSession.objects.filter(runtimes__session=client).update(heartbeat_at=world.now - timedelta(hours=1))
+    silent(first, world.now - timedelta(hours=1))
+    silent(second, world.now - timedelta(hours=1))
     now, judging_since = world.now, world.now - timedelta(hours=1)
     absent_clients_give_way(now=now, judging_since=judging_since)
     assert not is_asked_to_go(first) and not is_asked_to_go(second)
@@ -119,7 +124,8 @@ def test_of_a_long_queue_the_whole_order_is_not_made_at_each_look(world, project
     for _ in range(8):
         world.session(project)
     away = world.now - timedelta(hours=1)
-    TinkerSession.objects.filter(runtimes__session__in=clients).update(heartbeat_at=away)
+    for client in clients:
+        silent(client, away)
     absent_clients_give_way(now=world.now, judging_since=away)
     assert all(map(is_asked_to_go, clients))
     Session.objects.filter(id__in=[client.id for client in clients]).update(desired="run")
