@@ -20,7 +20,8 @@ from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
 from console.server.address_limit import LimitedHandshakes  # noqa: E402
-from console.server.request_limits import RequestMiddleware  # noqa: E402
+from console.server.plain_requests import is_plain, plain_application  # noqa: E402
+from console.server.request_limits import Receive, RequestMiddleware, Send  # noqa: E402
 from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
 from console.sessions.project_changes import project_pages  # noqa: E402
 from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
@@ -34,9 +35,17 @@ channels: list[Any] = [
     path("ws/v1/projects/<str:project_id>", watch_project),
     re_path(r"^", refuse),
 ]
+plain = plain_application()
+
+
+async def rest(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Django, by who asks."""
+    await (plain if is_plain(scope) else django)(scope, receive, send)
+
+
 application = ProtocolTypeRouter(
     {
-        "http": RequestMiddleware(dialects=dialects, tinker=tinker, django=django),
+        "http": RequestMiddleware(dialects=dialects, tinker=tinker, django=rest),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
         "websocket": LimitedHandshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
     }

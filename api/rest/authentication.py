@@ -65,7 +65,7 @@ class CookieAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         """None for one who is not signed in. Raises Forbidden without a CSRF token, NotFound for a foreign project."""
         http = request._request  # noqa: SLF001 - DRF's only name for Django's request
-        user = http.user
+        user = getattr(http, "user", None)  # a request without a cookie is not looked at for one: plain_requests.py
         if not isinstance(user, User) or not user.is_active:
             return None
         caller_known()

@@ -3,8 +3,7 @@
 Whatever people and agents do to the web processes, a runtime's heartbeat is taken here.
 """
 
-from django.core.asgi import get_asgi_application
-
+from console.server.plain_requests import plain_application
 from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all
 
 LEASE_PREFIX, HEALTH = "/v1/runtime/", "/healthz"
@@ -18,4 +17,4 @@ def _only_leases(django: Asgi) -> Asgi:
     return serve
 
 
-application = RequestMiddleware(dialects=refuse_all, tinker=refuse_all, django=_only_leases(get_asgi_application()))
+application = RequestMiddleware(dialects=refuse_all, tinker=refuse_all, django=_only_leases(plain_application()))
