@@ -156,6 +156,7 @@ def test_a_database_of_tests_can_be_dropped_while_connections_to_it_are_kept(url
     of_tests = Database(url.removesuffix("postgres") + "of_tests")
     of_tests.request(pid)
     of_tests.request(lambda connection: connection.creation._destroy_test_db("of_tests", 0))  # noqa: SLF001
+    assert base.KEPT._kept == [], "nor is the connection that dropped it"  # noqa: SLF001
     with pytest.raises(OperationalError, match="of_tests"):
         of_tests.request(pid)
     base.KEPT.close()

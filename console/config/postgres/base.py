@@ -64,11 +64,17 @@ KEPT = KeptConnections()
 
 
 class DatabaseCreation(creation.DatabaseCreation):
-    """Of tests' databases: PostgreSQL drops none that has connections, and some of those are kept here."""
+    """Of tests' databases: PostgreSQL drops none that has connections, and some of those are kept here.
+
+    The connection that drops it is kept as well, and nobody takes it: a process that ends would leave it open.
+    """
 
     def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
         KEPT.close()
-        super()._destroy_test_db(test_database_name, verbosity)  # type: ignore[misc] # the stubs lack it
+        try:
+            super()._destroy_test_db(test_database_name, verbosity)  # type: ignore[misc] # the stubs lack it
+        finally:
+            KEPT.close()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
