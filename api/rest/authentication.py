@@ -17,7 +17,7 @@ from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_check
 from console.sessions.sharing.models import ShareLink
 from console.sessions.sharing.services import share_authenticate
-from console.users.keys import key_authenticate
+from console.users.keys import key_authenticate, key_role
 from console.users.models import ApiKey, Project, User
 from console.users.selectors import project_get, role_get
 from tinkerscript.wire.account import Role, Scope
@@ -55,7 +55,7 @@ class KeyAuthentication(BaseAuthentication):
         key = key_authenticate(secret=bearer(request))
         caller_known()
         granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
-        allowed = granted & ROLE_SCOPES[role_get(user=key.user, project=key.project)]
+        allowed = granted & ROLE_SCOPES[key_role(key=key)]
         return key.user, Caller(user=key.user, project=key.project, scopes=allowed, key=key)
 
 

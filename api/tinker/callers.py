@@ -9,8 +9,8 @@ from api.rest.authentication import ROLE_SCOPES
 from console.errors import Forbidden, Unauthenticated
 from console.server.address_limit import caller_known
 from console.tinker.tokens import credential_key
+from console.users.keys import key_role
 from console.users.models import ApiKey, Project
-from console.users.selectors import role_get
 from tinkerscript.wire.account import Scope
 
 MAX_KEY_LENGTH = 1024
@@ -45,7 +45,7 @@ async def caller_of(secret: str) -> TinkerCaller:
 def _caller(secret: str) -> TinkerCaller:
     key = credential_key(secret=secret)
     granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
-    allowed = granted & ROLE_SCOPES[role_get(user=key.user, project=key.project)]
+    allowed = granted & ROLE_SCOPES[key_role(key=key)]
     if missing := sorted(NEEDED - allowed):
         raise Forbidden(f"This key has not the scopes that the Tinker wire needs: {', '.join(missing)}.")
     return TinkerCaller(key=key, project=key.project)

@@ -92,6 +92,7 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    maker_role: str | None = None  # no column: what its maker is in its project, once users/keys.py has looked
 
 
 class IdempotencyRecord(models.Model):

@@ -50,6 +50,7 @@ from tinkerscript.wire.sessions import SessionKind, SessionState
 PREFIX = "tml-ls-"
 ADDRESS = re.compile(r"[A-Za-z0-9.\-]+:(?P<port>[1-9]\d{0,4})")
 MAX_PORT = 65_535
+LEASED = ("id", "project_id", "state", "lease_sha256", "base_model")
 # A session that serves calls is ready for this long: its next restart is counted anew. One of episodes: with each step.
 STEADY = timedelta(minutes=5)
 
@@ -74,9 +75,12 @@ def lease_issue(*, session: Session) -> str:
 
 
 def lease_check(*, token: str) -> Session:
-    """The session whose runtime holds this lease. Raises StaleLease for any other token."""
+    """The session whose runtime holds this lease. Raises StaleLease for any other token.
+
+    Of its columns those of LEASED are read now: what is written under the lease reads the whole row, locked.
+    """
     session_id = token.removeprefix(PREFIX).partition(".")[0]
-    session = Session.objects.filter(id=session_id).first()
+    session = next(iter(Session.objects.filter(id=session_id).only(*LEASED)), None)
     if session is None or not session.lease_sha256 or not hmac.compare_digest(session.lease_sha256, _sha256(token)):
         raise _stale()
     if SessionState(session.state).is_terminal:
@@ -86,7 +90,8 @@ def lease_check(*, token: str) -> Session:
 
 def lease_lock(session: Session) -> Session:
     """The row as it is now, held until the transaction ends. Raises StaleLease if the lease is another's by now."""
-    row = Session.objects.select_for_update().filter(id=session.id, lease_sha256=session.lease_sha256).first()
+    held = Session.objects.select_for_update().filter(id=session.id, lease_sha256=session.lease_sha256)
+    row = next(iter(held), None)  # ``first`` would have one row put in order
     if row is None or not row.lease_sha256 or SessionState(row.state).is_terminal:
         raise _stale()
     return row
@@ -195,13 +200,13 @@ def runtime_report(*, session: Session, body: Report) -> None:
         except ValueError as error:
             raise InvalidRequest(f"{entry.key}: {error}") from None
     with transaction.atomic():
-        lease_lock(session)
+        row = lease_lock(session)
         steps = steps_new(session_id=session.id, entries=body.entries)
         events_record(session_id=session.id, entries=body.entries)
         if tokens := sum(int(step["tokens_trained"]) for step in steps):
             Session.objects.filter(id=session.id).update(tokens_trained=F("tokens_trained") + tokens)
-        steps_watch(session=session, new=len(steps))
-        refusals_watch(session=session, entries=body.entries)
+        steps_watch(session=row, new=len(steps))
+        refusals_watch(session=row, entries=body.entries)
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:
@@ -268,8 +273,8 @@ def _orders(row: Session, *, restarts: int) -> Orders:
         stop=None if stop is Desired.RUN else StopReason(stop),
         last_try=restarts >= settings.MAX_RESTARTS,
         checkpoints=[
-            CheckpointOrder(checkpoint_id=checkpoint.id, kind=CheckpointKind(checkpoint.kind))
-            for checkpoint in pending.order_by("created_at", "id")
+            CheckpointOrder(checkpoint_id=checkpoint_id, kind=CheckpointKind(kind))
+            for checkpoint_id, kind in pending.order_by("created_at", "id").values_list("id", "kind")
         ],
     )
 
