@@ -6,6 +6,7 @@ the model's own forward, then engine against trainer (``model_check.py``, ``rehe
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     whole = _read(folder / "config.json")
     fields = whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})  # the latter of DBRX
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
-    largest = max(_token_ids(_read(folder / "tokenizer.json")), default=-1)
-    why = _refusal(fields, config) or head_refusal(fields.get("vocab_size"), largest)
+    why = _refusal(fields, config) or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
 
 
@@ -110,6 +110,20 @@ def head_refusal(size: object, largest: int) -> str | None:
             " take the tokenizer that the model was trained with, or resize the model's embeddings"
         )
     return None
+
+
+def _largest_token(path: Path) -> int:
+    """The greatest id of a tokenizer.json; -1 without one. A file of megabytes: read anew only once it is another."""
+    try:
+        now = path.stat()
+    except OSError:
+        return -1
+    return _largest_token_of(path, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _largest_token_of(path: Path, *_which: int) -> int:
+    return max(_token_ids(_read(path)), default=-1)
 
 
 def _token_ids(tokenizer: dict[str, Any]) -> Iterator[int]:
