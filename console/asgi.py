@@ -19,8 +19,8 @@ from django.urls import path, re_path  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
+from console.plain_requests import is_plain, plain_application  # noqa: E402
 from console.server.address_limit import LimitedHandshakes  # noqa: E402
-from console.server.plain_requests import is_plain, plain_application  # noqa: E402
 from console.server.request_limits import Receive, RequestMiddleware, Send  # noqa: E402
 from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
 from console.sessions.project_changes import project_pages  # noqa: E402

@@ -3,7 +3,7 @@
 Whatever people and agents do to the web processes, a runtime's heartbeat is taken here.
 """
 
-from console.server.plain_requests import plain_application
+from console.plain_requests import plain_application
 from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all
 
 LEASE_PREFIX, HEALTH = "/v1/runtime/", "/healthz"

@@ -19,8 +19,8 @@ MIDDLEWARE = (
     "console.server.request_metrics.count_requests",
     "console.server.security_headers.security_headers",
     "console.server.compression.compress_api",
-    "console.server.plain_requests.plain_responses",
-    "console.server.plain_requests.host_check",
+    "console.plain_requests.plain_responses",
+    "console.plain_requests.host_check",
 )
 API = "/v1/"
 
