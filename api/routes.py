@@ -102,6 +102,7 @@ from api.views.trajectories import (
     episode_get,
     episode_list,
     episode_timelines,
+    episodes_nearest,
     group_list,
     step_get,
 )
@@ -127,6 +128,7 @@ from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.facets import EpisodeFacets
 from tinkerscript.wire.reading.metric_rules import MetricRuleList, MetricRuleView
 from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.nearest import NearestPlays
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
@@ -237,6 +239,7 @@ route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, Ch
 route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, status=201)
 route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
 route("GET", SESSION + "/episodes/facets", episode_facets, sessions_read, EpisodeFacets)
+route("GET", SESSION + "/episodes/nearest", episodes_nearest, sessions_read, NearestPlays)
 route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
 route("GET", SESSION + "/episodes/documents", episode_documents, sessions_read, EpisodeDocuments, audit=True)
 route("GET", EPISODE, episode_get, sessions_read, EpisodeView)

@@ -76,6 +76,14 @@ class EpisodeQuery(EpisodeFilterQuery, PageQuery):
     sort: EpisodeSort | None = Field(None, description="newest, if absent.")
 
 
+class NearestQuery(Query):
+    """The two versions that are compared."""
+
+    from_version: int = Field(0, ge=0, le=2**31 - 1)
+    to_version: int | None = Field(None, ge=0, le=2**31 - 1, description="The session's newest, if absent.")
+    held_out: bool = Field(False, description="By the episodes for evaluation, and not by those that were trained.")
+
+
 class SharedEpisodeQuery(PageQuery):
     """One page of the episodes that a link shows."""
 

@@ -14,10 +14,18 @@ from django.http.response import HttpResponseBase
 from api.episode_presenters import annotation_view, episode_list_view, episode_view, group_list_view, step_view
 from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
-from api.views.queries import DocumentsQuery, EpisodeFilterQuery, EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
+from api.views.queries import (
+    DocumentsQuery,
+    EpisodeFilterQuery,
+    EpisodeQuery,
+    GroupQuery,
+    NearestQuery,
+    PageQuery,
+    TimelinesQuery,
+)
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.server.request_id import request_id_of
-from console.sessions.episodes import annotations, facets, selectors
+from console.sessions.episodes import annotations, facets, nearest, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
 from console.sessions.episodes.documents import document_read, documents_export
 from console.sessions.episodes.pages import calls_page
@@ -27,6 +35,7 @@ from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
 from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.facets import EpisodeFacets
+from tinkerscript.wire.reading.nearest import NearestPlays
 from tinkerscript.wire.reading.outline import outline
 from tinkerscript.wire.reading.token_pages import timelines_page
 from tinkerscript.wire.reading.trajectories import GroupList, StepView
@@ -48,6 +57,17 @@ async def episode_list(request: ApiRequest, session_id: str, query: EpisodeQuery
 def episode_facets(request: ApiRequest, session_id: str, query: EpisodeFilterQuery) -> EpisodeFacets:
     """Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported."""
     return facets.episode_facets(project=request.auth.project, session_id=session_id, only=_filter(query))
+
+
+def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) -> NearestPlays:
+    """Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too."""
+    return nearest.episodes_nearest(
+        project=request.auth.project,
+        session_id=session_id,
+        held_out=query.held_out,
+        from_version=query.from_version,
+        to_version=query.to_version,
+    )
 
 
 async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:

@@ -2,11 +2,12 @@
 
 import itertools
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from e2e.ended_run import HOSTILE, Run, photograph
-from e2e.loop_server import BASE_MODEL, LoopServer
-from e2e.playing import execute_agent
+from e2e.ended_run import HOSTILE, Played, Run, photograph
+from e2e.loop_server import BASE_MODEL, LoopServer, until
+from e2e.playing import execute_agent, play
 from playwright.sync_api import Route, expect
 
 from support.fakes import TRAINER_BELOW
@@ -259,6 +260,47 @@ def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: 
     expect(table.get_by_role("row", name="mist")).to_contain_text("–")  # it was not played then
     page.get_by_label("To version").select_option("0")
     expect(table.get_by_role("columnheader", name="The same")).to_be_visible()
+
+
+def test_which_task_got_worse_is_told_where_tasks_take_turns(
+    run: Run, loop_server: LoopServer, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four tasks, one a step: versions 1 and 4 have none in common, and the plays nearest to them are compared."""
+    monkeypatch.setattr(loop_server, "api_key", played.key)
+    tasks = ["fog", "hail", "mist", "rain"]
+
+    def play_in_turns() -> str:
+        with loop_server.session(tasks_per_batch=1) as remote:
+            for version in range(8):
+                until(lambda: remote.status().policy_version == version, f"step {version} is done", 60)  # noqa: B023
+                play(remote, tasks[version % 4], 4)
+            until(lambda: remote.status().policy_version == 8, "step 8 is done", 60)
+            return remote.id
+
+    with ThreadPoolExecutor(1) as beside:  # the client refuses to wait beside the browser's event loop
+        session_id = beside.submit(play_in_turns).result()
+    page = run.page
+    page.goto(f"/sessions/{session_id}/tasks")
+    table = page.get_by_role("region", name="Rewards of tasks")
+    page.get_by_label("From version").select_option("1")
+    page.get_by_label("To version").select_option("4")
+    expect(page.get_by_text("No task was played under both versions")).to_contain_text("at most 4 versions away")
+    rows = table.get_by_role("row")
+    expect(rows).to_have_count(4)  # "rain" was first played nearer to 4
+    expect(table.get_by_role("row", name=re.compile("^fog"))).to_contain_text(re.compile("version 0.*version 4"))
+    expect(table.get_by_role("row", name=re.compile("^hail"))).to_contain_text(re.compile("version 1.*version 5"))
+    photograph(page, "tasks-in-turns")
+    table.get_by_role("button", name="hail").click()
+    for version in (1, 5):
+        answer = page.get_by_role("region", name=f"Answer of version {version}")
+        expect(answer.locator(".font-mono span").first).to_be_visible()
+    page.get_by_label("To version").select_option("5")
+    expect(page.get_by_text("No task was played under both versions")).to_have_count(0)
+    expect(table.get_by_role("columnheader", name="Version 5")).to_be_visible()
+    page.goto(f"/sessions/{session_id}/tasks?from=7&to=90")
+    page.get_by_role("button", name="Compare versions 3 and 7").click()
+    expect(table.get_by_role("row", name=re.compile("^rain"))).to_be_visible()
+    expect(page).to_have_url(re.compile("/tasks$"))
 
 
 def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it(run: Run) -> None:

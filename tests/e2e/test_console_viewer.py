@@ -72,6 +72,7 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
             "/episodes?sort=newest&limit=100&fate=trained&task=mist", "/episodes?sort=newest&eval=true",
             "/episodes?sort=newest&q=MIST&reward_min=0.1&version=0",
             "/episodes/facets", "/episodes/facets?fate=trained&task=mist&reward_min=0.1", "/episodes/facets?q=nothing",
+            "/episodes/nearest", "/episodes/nearest?held_out=true", "/episodes/nearest?from_version=1&to_version=0",
             "/episodes?sort=newest&step=1&fate=abandoned&fate=trained", "/episodes/none",
             *(f"/episodes/{one['episode_id']}/timelines?limit=5000&cursor=0" for one in listed if one["has_tokens"]),
             f"/episodes/{listed[-1]['episode_id']}/timelines?limit=3&cursor=4",

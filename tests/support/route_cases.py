@@ -51,6 +51,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,
     ("GET", S + "/episodes/facets"): None,
+    ("GET", S + "/episodes/nearest"): None,
     ("GET", S + "/episodes/export"): None,
     ("GET", S + "/episodes/documents"): None,
     ("GET", E): None,

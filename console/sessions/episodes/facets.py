@@ -20,7 +20,6 @@ from tinkerscript.wire.reading.facets import (
     EpisodeFacets,
     RewardBucket,
     TaskCount,
-    nine_digits,
     reward_buckets,
 )
 from tinkerscript.wire.reading.trajectories import EpisodeFate
@@ -48,7 +47,7 @@ def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) ->
     return EpisodeFacets(
         episodes=sum(n for key, n in of_task.items() if key in of_fate),
         rewards=_buckets(matching, totals) if by_reward is None else reward_buckets(by_reward),
-        reward_mean=_mean(totals),
+        reward_mean=None if totals.scaled is None else mean(totals.scaled, totals.rewards),
         fates={EpisodeFate(fate): count for fate, count in fates.items()},
         evaluation=totals.evaluation,
         tasks=[TaskCount(task=task, count=count) for task, count in by_count[:MAX_TASKS]],
@@ -56,7 +55,7 @@ def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) ->
     )
 
 
-def _divided(by: float) -> Case:
+def divided(by: float) -> Case:
     """The reward divided by a number; 0 in place of what PostgreSQL refuses as too small a number."""
     least = by * LEAST
     return Case(
@@ -69,7 +68,7 @@ def _divided(by: float) -> Case:
 # No average: PostgreSQL adds up squares for it, which may be too large a number.
 _OF_A_PART = {
     "episodes": Count("id"), "rewards": Count("reward"), "lowest": Min("reward"), "highest": Max("reward"),
-    "scaled": Sum(_divided(SCALE)),
+    "scaled": Sum(divided(SCALE)),
 }  # fmt: skip
 
 
@@ -106,12 +105,13 @@ def _sums(parts: Mapping[TaskFate, int], at: int) -> dict[str, int]:
     return dict(counts)
 
 
-def _mean(totals: Totals) -> float | None:
-    """Of all rewards: between them, also where rounding takes it beyond the largest number."""
-    if totals.scaled is None:
-        return None
-    mean = totals.scaled / totals.rewards * SCALE
-    return nine_digits(max(-sys.float_info.max, min(mean, sys.float_info.max)))
+def mean(scaled: float, rewards: int) -> float:
+    """Of so many rewards, by the sum of each divided by SCALE: also where rounding takes it beyond the largest number.
+
+    To nine digits, so that it is the same number whoever adds up, and in which order.
+    """
+    found = scaled / rewards * SCALE
+    return float(f"{max(-sys.float_info.max, min(found, sys.float_info.max)):.9g}")
 
 
 def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBucket]:
@@ -122,7 +122,7 @@ def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBu
     width = highest / BUCKETS - lowest / BUCKETS
     at: Value | Greatest = Value(0.0)
     if width > 0:
-        number = Floor(_divided(width) - Value(lowest / width), output_field=FloatField())
+        number = Floor(divided(width) - Value(lowest / width), output_field=FloatField())
         at = Greatest(Value(0.0), Least(number, Value(BUCKETS - 1.0)), output_field=FloatField())
     # Those without a reward are left out of what was counted: as a filter that leads SQLite to the index of rewards,
     # whose order is none of the table's.

@@ -785,6 +785,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/episodes/nearest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too.
+         * @description Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too.
+         */
+        get: operations["episodes_nearest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes/{episode_id}": {
         parameters: {
             query?: never;
@@ -2024,6 +2044,16 @@ export interface components {
             state: components["schemas"]["CheckpointState"];
             /** Step */
             step: number | null;
+        };
+        /**
+         * ComparedTask
+         * @description One task at its two plays. Each play belongs to the version that it is nearer to.
+         */
+        ComparedTask: {
+            after: components["schemas"]["NearPlay"];
+            before: components["schemas"]["NearPlay"];
+            /** Task */
+            task: string;
         };
         /**
          * DeliveryList
@@ -3497,6 +3527,39 @@ export interface components {
             steps: number;
             /** Value */
             value: number;
+        };
+        /**
+         * NearPlay
+         * @description What a task earned under the version at which it was played nearest to the one that was asked for.
+         */
+        NearPlay: {
+            /** Episodes */
+            episodes: number;
+            /**
+             * Reward
+             * @description The mean of those that have one.
+             */
+            reward: number;
+            /** Version */
+            version: number;
+        };
+        /**
+         * NearestPlays
+         * @description ``GET .../episodes/nearest``: the tasks that were played near both versions, what lost most first.
+         */
+        NearestPlays: {
+            /**
+             * Items
+             * @description 200 at most.
+             */
+            items: components["schemas"]["ComparedTask"][];
+            /**
+             * Reach
+             * @description Plays at most so many versions away are compared: the first of 0, 4, 16, 64, 256 and any (null) that has a task near both.
+             */
+            reach: number | null;
+            /** Tasks In All */
+            tasks_in_all: number;
         };
         /**
          * PayerUsage
@@ -7450,6 +7513,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeFacets"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episodes_nearest: {
+        parameters: {
+            query?: {
+                from_version?: number;
+                /** @description The session's newest, if absent. */
+                to_version?: number | null;
+                /** @description By the episodes for evaluation, and not by those that were trained. */
+                held_out?: boolean;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NearestPlays"];
                 };
             };
             /** @description Refused or failed */

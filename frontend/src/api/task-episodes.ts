@@ -60,11 +60,24 @@ export function versionEpisodesQuery(id: string, isHeldOut: boolean, version: nu
   });
 }
 
-/** The newest episodes of one task, under whatever version. */
-export function taskEpisodesQuery(id: string, isHeldOut: boolean, task: string) {
+/** Each task at its plays nearest to two versions: of tasks that take turns, few are played under both. */
+export function nearestPlaysQuery(id: string, isHeldOut: boolean, from: number, to: number) {
   return queryOptions({
-    queryKey: ["session", id, "task episodes", isHeldOut, task],
-    queryFn: async (): Promise<Episode[]> => (await page(id, isHeldOut, { task, sort: "newest", limit: PAGE })).items,
+    queryKey: ["session", id, "nearest plays", isHeldOut, from, to],
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/nearest", { params: { path: { session_id: id }, query: { held_out: isHeldOut, from_version: from, to_version: to } } })),
+    staleTime: KEPT_MS,
+  });
+}
+
+/** The newest episodes of one task, and those of `versions`, which may be long ago. */
+export function taskEpisodesQuery(id: string, isHeldOut: boolean, task: string, versions: readonly number[]) {
+  return queryOptions({
+    queryKey: ["session", id, "task episodes", isHeldOut, task, versions],
+    queryFn: async (): Promise<Episode[]> => {
+      const asked = [{}, ...versions.map((version) => ({ version }))];
+      const pages = await Promise.all(asked.map((more) => page(id, isHeldOut, { task, sort: "newest", limit: PAGE, ...more })));
+      return [...new Map(pages.flatMap(({ items }) => items.map((each) => [each.episode_id, each] as const))).values()];
+    },
     staleTime: KEPT_MS,
   });
 }

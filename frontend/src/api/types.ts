@@ -21,6 +21,7 @@ export type BaseModel = FromServer<Schemas["BaseModelView"]>;
 export type Server = FromServer<Schemas["ServerView"]>;
 export type Budget = FromServer<Schemas["Budget"]>;
 export type Capacity = FromServer<Schemas["CapacityView"]>;
+export type ComparedTask = FromServer<Schemas["ComparedTask"]>;
 export type Checkpoint = FromServer<Schemas["CheckpointView"]>;
 export type CheckpointDownload = FromServer<Schemas["CheckpointDownload"]>;
 export type CheckpointProvenance = FromServer<Schemas["CheckpointProvenance"]>;

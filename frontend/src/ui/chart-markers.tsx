@@ -1,7 +1,7 @@
 // Lines across a chart at what happened there, each with a flag that says it: at the mouse, and by keyboard.
 import { useState, type CSSProperties, type KeyboardEvent } from "react";
 import { Link } from "react-router";
-import { clustersOf, markersText, type Marker, type Place } from "./chart-marks";
+import { clustersOf, flagLeft, markersText, type Marker, type Place } from "./chart-marks";
 import { visible } from "./plain-text";
 
 interface ChartMarkersProps {
@@ -38,8 +38,9 @@ export function ChartMarkers({ markers, place, isReadable }: ChartMarkersProps) 
               data-marker={first.kind}
               tabIndex={isReadable && at === stop ? 0 : -1}
               onFocus={() => { setCurrent(at); }}
-              className="group pointer-events-auto absolute -top-1 -left-2 grid size-4 place-items-center rounded-sm bg-surface text-[10px] leading-none font-bold ring-1 print:hidden"
-              style={{ color: `var(${first.colour})`, "--tw-ring-color": `var(${first.colour})` } as CSSProperties}
+              className="group pointer-events-auto absolute -top-1 grid size-4 place-items-center rounded-sm bg-surface text-[10px] leading-none font-bold ring-1 print:hidden"
+              // Over its line, but at the axis beside it: left of the axis stand the values.
+              style={{ left: flagLeft(cluster.px), color: `var(${first.colour})`, "--tw-ring-color": `var(${first.colour})` } as CSSProperties}
             >
               {cluster.markers.length > 1 ? cluster.markers.length : first.letter}
               <span

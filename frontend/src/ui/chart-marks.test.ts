@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clustersOf, markersText, type Marker } from "./chart-marks";
+import { clustersOf, flagLeft, markersText, type Marker } from "./chart-marks";
 
 const mark = (x: number): Marker => ({ key: String(x), kind: "checkpoint", x, letter: "C", colour: "--series-1", text: `Step ${String(x)}`, to: "/" });
 const place = { left: 48, top: 8, width: 100, height: 180, min: 0, max: 100 };
@@ -20,4 +20,8 @@ test("of many marks in one place the first are named and the others counted", ()
   const marks = Array.from({ length: 10 }, (_, at) => mark(at));
   expect(markersText(marks.slice(0, 2))).toBe("Step 0\nStep 1");
   expect(markersText(marks).split("\n").slice(-2)).toEqual(["Step 7", "and 2 more"]);
+});
+
+test("a flag stands over its line, and at the axis beside it", () => {
+  expect([0, 3, 8, 50].map((px) => px + flagLeft(px))).toEqual([0, 0, 0, 42]);
 });

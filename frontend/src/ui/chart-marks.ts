@@ -29,7 +29,8 @@ interface Cluster {
   markers: readonly [Marker, ...Marker[]];
 }
 
-const APART_PX = 18; // a flag is 16 wide
+const FLAG_PX = 16;
+const APART_PX = FLAG_PX + 2;
 const MOST_LINES = 8;
 
 /** From left to right; what is outside of the shown range is left out. */
@@ -44,6 +45,11 @@ export function clustersOf(markers: readonly Marker[], { min, max, width }: Plac
     else clusters.push({ px, markers: [marker] });
   }
   return clusters;
+}
+
+/** Where a flag begins, beside its line at `px`: over it, but not left of the plotted part, where the axis has its values. */
+export function flagLeft(px: number): number {
+  return Math.max(-FLAG_PX / 2, -px);
 }
 
 /** A line for each mark, the first of many. */

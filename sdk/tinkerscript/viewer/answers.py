@@ -14,6 +14,7 @@ from tinkerscript.wire.version import VERSION
 
 from .facets import episode_facets
 from .lists import Asked, episode_page, event_page, metric_columns, number, one, step_view
+from .nearest import episodes_nearest
 from .run_folder import Json, RunFolder
 
 MAX_LOG_LINES = 5000
@@ -40,6 +41,7 @@ class Answers:
             (r"/metrics", lambda asked: metric_columns(folder, asked)),
             (r"/episodes", lambda asked: episode_page(folder, asked)),
             (r"/episodes/facets", lambda asked: episode_facets(folder, asked)),
+            (r"/episodes/nearest", lambda asked: episodes_nearest(folder, asked)),
             (r"/episodes/([^/]+)", lambda asked, episode_id: self._episode(episode_id)),
             (r"/episodes/([^/]+)/timelines", self._timelines),
             (r"/steps/([0-9]{1,9})", lambda asked, step: step_view(folder, int(step))),

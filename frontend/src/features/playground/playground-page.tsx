@@ -96,16 +96,18 @@ function Questions({ known, columns: { columns, choose, remove, keep } }: { know
         <MessageFields values={values} onType={onType} />
         <div className="flex flex-wrap items-end gap-3">
           <SamplingFields values={values} onType={onType} longest={Number.isFinite(longest) ? longest : undefined} />
-          <Button type="submit" look="primary" disabled={!mayAsk || !sessions.some(Boolean)}>
-            Ask
-          </Button>
-          <Button
-            onClick={() => {
-              setAsked(null);
-            }}
-          >
-            Stop
-          </Button>
+          <div className="flex gap-2">
+            <Button type="submit" look="primary" disabled={!mayAsk || !sessions.some(Boolean)}>
+              Ask
+            </Button>
+            <Button
+              onClick={() => {
+                setAsked(null);
+              }}
+            >
+              Stop
+            </Button>
+          </div>
           <p className="min-w-0 flex-1 text-xs text-muted">
             {mayAsk || !account
               ? "The warmer a token’s colour, the less likely it was. Nothing of this is trained; a run counts it as an abandoned episode of an evaluation."

@@ -22,7 +22,7 @@ interface TaskAnswersProps {
 }
 
 export function TaskAnswers({ id, task, isHeldOut, versions }: TaskAnswersProps) {
-  const { data, error, isPending } = useQuery(taskEpisodesQuery(id, isHeldOut, task));
+  const { data, error, isPending } = useQuery(taskEpisodesQuery(id, isHeldOut, task, versions));
   const rows = byVersion(data ?? []);
   const shown = versions.flatMap((version) => rows.filter((row) => row.version === version));
   return (

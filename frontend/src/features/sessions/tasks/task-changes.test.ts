@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Episode } from "../../../api/types";
-import { byVersion, listedVersions, taskChanges, versionOf, worstTask } from "./task-changes";
+import { byVersion, listedVersions, nearestChanges, taskChanges, versionOf, worstTask } from "./task-changes";
 
 function episode(task: string | null, reward: number | null, version = 0, begun_at = 0): Episode {
   return { episode_id: `${task ?? ""} ${String(reward)}`, task, reward, policy_version_last: version, begun_at } as Episode;
@@ -39,4 +39,11 @@ test("versions are a list, with one of an address that nothing has, as long as i
   expect(listedVersions([2, 4], 3)).toEqual([2, 3, 4]);
   expect(listedVersions([2, 4], 6)).toEqual([2, 3, 4, 5, 6]);
   expect(listedVersions([0, 10_000], 3)).toBeNull();
+});
+
+test("tasks that are compared at their nearest plays say under which versions these were", () => {
+  const play = (version: number, reward: number) => ({ version, reward, episodes: 4 });
+  const rows = nearestChanges([{ task: "fog", before: play(7, 1), after: play(13, 0.25) }, { task: "mist", before: play(8, 0), after: play(12, 1) }]);
+  expect(rows).toEqual([{ task: "fog", before: 1, after: 0.25, change: -0.75, played: [7, 13] }, { task: "mist", before: 0, after: 1, change: 1, played: [8, 12] }]);
+  expect(worstTask(rows)).toBe("fog");
 });

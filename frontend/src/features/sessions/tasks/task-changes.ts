@@ -1,5 +1,5 @@
 // How the rewards of tasks changed from one version of the policy to another, and what one task earned by version.
-import type { Episode } from "../../../api/types";
+import type { ComparedTask, Episode } from "../../../api/types";
 
 export interface TaskChange {
   task: string;
@@ -7,6 +7,13 @@ export interface TaskChange {
   before: number | null;
   after: number | null;
   change: number | null;
+  /** The versions of the two, where they are others than those that are compared. */
+  played?: readonly [number, number];
+}
+
+/** Each task at its plays nearest to the two versions, in the order of the server. */
+export function nearestChanges(items: readonly ComparedTask[]): TaskChange[] {
+  return items.map(({ task, before, after }) => ({ task, before: before.reward, after: after.reward, change: after.reward - before.reward, played: [before.version, after.version] }));
 }
 
 /** One row for each task, what lost most first; tasks that one of the versions did not play come last. */

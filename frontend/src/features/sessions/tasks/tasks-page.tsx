@@ -3,20 +3,17 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useParams } from "react-router";
 import { sessionQuery } from "../../../api/sessions";
-import { MOST_OF_A_VERSION, versionEdgesQuery, versionEpisodesQuery, type VersionEdges } from "../../../api/task-episodes";
+import { MOST_OF_A_VERSION, nearestPlaysQuery, versionEdgesQuery, versionEpisodesQuery, type VersionEdges } from "../../../api/task-episodes";
 import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
-import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
-import { Empty, Panel } from "../../../ui/panel";
-import { SortedTable, type SortedColumn } from "../../../ui/sorted-table";
-import { cell } from "../../../ui/table";
-import { UserText } from "../../../ui/user-text";
+import { Empty } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
 import { SessionCrumb } from "../session-crumb";
+import { ChangesPanel, type ChangesRead } from "./changes-panel";
 import { TaskAnswers } from "./task-answers";
-import { listedVersions, taskChanges, versionOf, worstTask, type TaskChange } from "./task-changes";
+import { listedVersions, nearestChanges, taskChanges, versionOf, worstTask } from "./task-changes";
 
 export function TasksPage() {
   const { id = "" } = useParams();
@@ -30,6 +27,7 @@ export function TasksPage() {
   const to = versionOf(address.get("to"), edges.data?.high ?? 0);
   const changes = useChanges(id, { isHeldOut, from, to }, Boolean(edges.data));
   const task = address.get("task") ?? worstTask(changes.rows) ?? "";
+  const versions = changes.rows.find((row) => row.task === task)?.played ?? [from, to];
   useTitle("Tasks");
   return (
     <div className="space-y-4">
@@ -58,8 +56,8 @@ export function TasksPage() {
       {edges.data === null && <NoTasks isHeldOut={isHeldOut} />}
       {edges.data && (
         <div className="grid items-start gap-4 xl:grid-cols-2">
-          <Changes changes={changes} from={from} to={to} chosen={task} />
-          {task && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set([from, to])]} />}
+          <ChangesPanel changes={changes} from={from} to={to} chosen={task} edges={edges.data} />
+          {task && !changes.isPending && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set(versions)]} />}
         </div>
       )}
     </div>
@@ -99,63 +97,20 @@ function TypedVersion({ part, shown }: { part: string; shown: number }) {
   return <input type="number" min={0} step={1} placeholder={String(shown)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} w-28! tabular-nums`} />;
 }
 
-interface ChangesRead {
-  rows: TaskChange[];
-  isPending: boolean;
-  isCut: boolean;
-  error: Error | null;
-}
-
 function useChanges(id: string, { isHeldOut, from, to }: { isHeldOut: boolean; from: number; to: number }, enabled: boolean): ChangesRead {
   const before = useQuery({ ...versionEpisodesQuery(id, isHeldOut, from), enabled });
   const after = useQuery({ ...versionEpisodesQuery(id, isHeldOut, to), enabled });
   const rows = useMemo(() => (before.data && after.data ? taskChanges(before.data, after.data) : []), [before.data, after.data]);
   const isCut = [before, after].some(({ data }) => (data?.length ?? 0) >= MOST_OF_A_VERSION);
-  return { rows, isCut, isPending: before.isPending || after.isPending, error: before.error ?? after.error };
-}
-
-function Changes({ changes, from, to, chosen }: { changes: ChangesRead; from: number; to: number; chosen: string }) {
-  const [, setAddress] = useAddress();
-  const { rows, isCut, isPending, error } = changes;
-  const head: SortedColumn<TaskChange>[] = [
-    { name: "Task", value: (row) => row.task },
-    { name: `Version ${String(from)}`, right: true, value: (row) => row.before },
-    { name: from === to ? "The same" : `Version ${String(to)}`, right: true, value: (row) => row.after },
-    { name: "Change", right: true, value: (row) => row.change },
-  ];
-  return (
-    <Panel title="Mean reward, what lost most first">
-      <ErrorNotice error={error} />
-      {isPending && <div className="p-4"><Loading /></div>}
-      {!isPending && !error && rows.length === 0 && <p className="p-4 text-muted">Neither version has an episode with a task and a reward. Others may: choose them above.</p>}
-      {rows.length > 0 && (
-        <SortedTable label="Rewards of tasks" head={head} rows={rows}>
-          {(row) => (
-            <tr key={row.task} className={row.task === chosen ? "bg-accent-soft" : undefined}>
-              <td className={`${cell} max-w-64`}>
-                <button
-                  type="button"
-                  aria-pressed={row.task === chosen}
-                  className="block max-w-full truncate rounded text-left text-accent hover:underline"
-                  onClick={() => { setAddress((now) => withPart(now, "task", row.task), { replace: true }); }}
-                >
-                  <UserText text={row.task} />
-                </button>
-              </td>
-              <td className={`${cell} text-right`}>{number(row.before)}</td>
-              <td className={`${cell} text-right`}>{number(row.after)}</td>
-              <td className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}>{changeText(row.change)}</td>
-            </tr>
-          )}
-        </SortedTable>
-      )}
-      {rows.length > 0 && rows.every(({ change }) => change === null) && <p className="border-t border-line p-3 text-xs text-muted">No task was played under both versions: choose others, or the held-out episodes.</p>}
-      {isCut && <p className="border-t border-line p-3 text-xs text-muted">Of the newest {number(MOST_OF_A_VERSION)} episodes of each version.</p>}
-    </Panel>
-  );
-}
-
-function changeText(change: number | null): string {
-  if (change === null) return "–";
-  return change > 0 ? `+${number(change)}` : number(change);
+  const isApart = enabled && from !== to && Boolean(before.data && after.data) && rows.every(({ change }) => change === null);
+  const nearest = useQuery({ ...nearestPlaysQuery(id, isHeldOut, from, to), enabled: isApart });
+  const near = useMemo(() => nearestChanges(nearest.data?.items ?? []), [nearest.data]);
+  const isNear = isApart && near.length > 0;
+  return {
+    rows: isNear ? near : rows,
+    near: isNear && nearest.data ? { reach: nearest.data.reach, tasks: nearest.data.tasks_in_all } : null,
+    isCut: isCut && !isNear,
+    isPending: before.isPending || after.isPending || (isApart && nearest.isPending),
+    error: before.error ?? after.error ?? nearest.error,
+  };
 }
