@@ -15,6 +15,9 @@ const FRAME = new RegExp(
   ].join("|"),
 );
 
+/** What lists that sort and long lists stand on. An episode's page has neither. */
+const TABLES = /\/node_modules\/(@tanstack\/(react-table|table-core|react-store|store|react-virtual|virtual-core)|use-sync-external-store)\/|\/src\/(ui\/sorted-table|features\/sessions\/episodes\/episodes-table)\./;
+
 export default defineConfig({
   plugins: [react(), tailwindcss(), routePreload()],
   build: {
@@ -25,10 +28,11 @@ export default defineConfig({
       output: {
         codeSplitting: {
           // A file of its own for each would be a request, and a browser has six at once. So: what everybody loads first;
-          // the frame of a page with what nearly all pages are made of; and what some of them share, such as tables that sort.
+          // the frame of a page with what nearly all pages are made of; tables; and what else some of them share, such as tokens.
           groups: [
             { name: "first", tags: ["$initial"], priority: 2 },
             { name: "frame", test: FRAME, priority: 1 },
+            { name: "tables", test: TABLES, priority: 1, includeDependenciesRecursively: false },
             { name: "shared", minShareCount: 2 },
           ],
         },
