@@ -23,7 +23,7 @@ from tinkerscript.wire.sessions import Failure, SessionKind, SessionSort, Sessio
 
 def session_get(*, project: Project, session_id: str) -> Session:
     """One session of the project. Raises NotFound, for another project's as for none."""
-    session = Session.objects.filter(project=project, id=session_id).first()
+    session = next(iter(Session.objects.filter(project=project, id=session_id)), None)
     if session is None:
         raise NotFound("There is no such session in this project.")
     return session

@@ -215,6 +215,8 @@ def _ranks_change(session: Session, ranks: int) -> None:
 
 def session_wake(*, session: Session) -> Session:
     """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are."""
+    if session.state != SessionState.SUSPENDED and session.desired != Desired.SUSPEND:
+        return session
     try:
         if session.state == SessionState.SUSPENDED:
             session_move(

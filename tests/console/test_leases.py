@@ -320,3 +320,11 @@ def test_how_far_the_next_batch_is_changes_the_session_and_is_no_entry_of_its_re
     assert (session.phase, entries.count()) == (phase, before)
     heartbeat(token, BEAT.model_copy(update={"phase": "training step 1"}))
     assert entries.count() == before + 1
+
+
+def test_what_each_second_costs_for_each_runtime_does_not_grow_unseen(project, django_assert_max_num_queries):
+    """The row by its lease, the row locked, the row and the span written, orders; a transaction."""
+    _session, token = factories.runtime_make(project)
+    heartbeat(token)
+    with django_assert_max_num_queries(7):
+        heartbeat(token, BEAT.model_copy(update={"progress": 2}))

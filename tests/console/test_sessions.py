@@ -275,6 +275,12 @@ def test_a_request_wakes_a_suspended_session_and_no_other(project):
         assert woken.state == (SessionState.QUEUED if state == SessionState.SUSPENDED else state)
 
 
+def test_one_that_runs_is_left_as_it_is_without_a_query(project, django_assert_num_queries):
+    session = factories.session_make(project, state=SessionState.READY)
+    with django_assert_num_queries(0):
+        assert services.session_wake(session=session) is session
+
+
 def test_a_session_about_to_suspend_stays_when_it_is_asked_for(project):
     session = factories.session_make(project, state=SessionState.READY, desired="suspend")
     assert services.session_wake(session=session).desired == "run"
