@@ -64,6 +64,7 @@ NAMES_NOTHING = {
     "upto", "tag", "tags", "notes", "thumb", "comment", "commented", "annotations_after", "standing",
     "max_context_length", "max_tokens", "temperature", "model_names", "idle_suspend_s",
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
+    "from_version", "to_version", "held_out",
     "by_task", "metrics", "extremes",
 }  # fmt: skip
 
