@@ -68,6 +68,7 @@ class Agent:
         self._patience_s = patience_s
         self._queue: deque[str] = deque()  # entries as JSON: what was reported cannot change while it waits
         self._queued = asyncio.Event()  # belongs to the agent's own loop, like the client and the tasks
+        self._beat_now = asyncio.Event()  # of that loop too
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Agent":
@@ -75,6 +76,7 @@ class Agent:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         self._thread.start()
+        self.status.on_stage = self._beat_soon
         self._client = LeaseClient(self._config, self._lose, self._say_full)
         return self
 
@@ -192,6 +194,10 @@ class Agent:
     async def _in_thread(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
+    def _beat_soon(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._beat_now.set)
+
     def _say_full(self, full: StoreFull) -> None:
         if self.status.state is RuntimeStage.STOPPING:  # all that is left to do is to wait for room
             self.status.advance()
@@ -241,7 +247,11 @@ class Agent:
                 log.warning("heartbeat: %s", away)
                 if time.monotonic() - answered_at > self._patience_s:
                     raise ControlPlaneLost(f"no response for {self._patience_s:g} s: {away}") from away
-            await asyncio.sleep(max(0.0, began_at + HEARTBEAT_S - time.monotonic()))
+            # A stage that was reached is told at once: calls and people wait for it.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, began_at + HEARTBEAT_S - time.monotonic())):
+                    await self._beat_now.wait()
+            self._beat_now.clear()
 
     async def _send_reports(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ class Status:
     last_activity_at: float | None = None
 
     def __post_init__(self) -> None:
+        self.on_stage: Callable[[], None] = lambda: None  # with each new ``state``
         self._lock = threading.Lock()
         self._doing = Phase.LOADING
         self._is_preempted = False
@@ -35,9 +37,12 @@ class Status:
     def update(self, **changes: Any) -> None:
         """Set fields as one: no heartbeat sees half of the change. Raises AttributeError for an unknown field."""
         with self._lock:
+            before = self.state
             for name, value in changes.items():
                 getattr(self, name)
                 setattr(self, name, value)
+        if self.state is not before:
+            self.on_stage()
 
     def begin(self, doing: Phase, words: str) -> None:
         """A phase begins: what it is in words, and the deadline that it stands under."""

@@ -80,6 +80,17 @@ async def test_a_heartbeat_sends_the_whole_status(tmp_path):
     assert (said.phase, said.accounting.begun, said.last_activity_at) == ("training step 4", 2, 12.5)
 
 
+async def test_a_stage_that_was_reached_is_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpu_runtime.control_plane.agent.HEARTBEAT_S", 3600.0)
+    with FakeControlPlane() as server:
+        async with registered(server, tmp_path) as agent:
+            await eventually(lambda: len(server.bodies(HEARTBEAT)) == 1)
+            agent.status.update(policy_version=0)
+            agent.status.update(state=RuntimeStage.READY, address="127.0.0.1:7000")
+            await eventually(lambda: len(server.bodies(HEARTBEAT)) == 2)
+            assert [beat["state"] for beat in server.bodies(HEARTBEAT)] == ["loading", "ready"]
+
+
 async def test_an_unknown_status_field_is_refused(tmp_path):
     with FakeControlPlane() as server:
         async with Agent(config_for(server, tmp_path)) as agent:
