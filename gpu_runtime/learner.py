@@ -15,7 +15,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,10 @@ from .health.deadlines import Phase
 from .health.file_progress import report_file_progress
 from .interfaces import Engine, Trainer
 from .journal.trainer_logprobs import TokenValues
+from .loading.comparison import Comparison
 from .object_store.staging import folder_publish
 from .object_store.uploads import ObjectStore
+from .rehearsal import device_lent
 from .steps.refused import MismatchCount, refusal_event
 from .steps.updates import NOTHING_LEARNED, batch_train
 from .training.batching import Batch, Group, batch_samples, batch_statistics, reference_gaps, samples_with_signal
@@ -66,20 +68,21 @@ class Learner:
         trainer.on_progress = agent.status.advance
         batches.on_set_aside = self._tell_of_level_groups
         self.on_committed: Callable[[int], Awaitable[None]] | None = None  # with the step of the last committed state
+        self.comparison = Comparison()  # until it has passed, nothing is done with the trainer
         self.uses_trainer = False  # a rank that ends meanwhile is this learner's business, and no other part's
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
         """Load the last committed state and train again what the journal holds after it. Returns the policy version."""
         step = 0
-        with self._using_trainer():
-            if point := self._assignment.resume_from:
-                self._status.begin(Phase.RESTORING, f"fetching the state of step {point.step}")
-                await self._store.checkpoint_fetch(
-                    point, self._state_folder(point.step), on_progress=self._status.advance
-                )
-                step = point.step
+        if (point := self._assignment.resume_from) and (step := point.step):  # step 0 is the base model
+            self._status.begin(Phase.RESTORING, f"fetching the state of step {step}")
+            await self._store.checkpoint_fetch(point, self._state_folder(step), on_progress=self._status.advance)
+        elif await self._batches.batch(1) is None:
+            return 0  # what calls need is there
+        async with self._using_trainer():
             if step:
+                self._status.begin(Phase.RESTORING, f"loading the state of step {step}")
                 await self._trainer.load_state(self._state_folder(step))
             while (batch := await self._batches.batch(step + 1)) is not None:
                 self._status.begin(Phase.RESTORING, f"training step {batch.step} again")
@@ -93,7 +96,7 @@ class Learner:
 
     async def train(self, batch: Batch) -> None:
         """Train a journaled batch and serve the result. A refused step changes no weights and is recorded."""
-        with self._using_trainer():
+        async with self._using_trainer():
             self._status.begin(Phase.TRAINING, f"training step {batch.step}")
             if await self._learn_or_refuse(batch, serve=True):
                 await self._save_when_due(batch.step)
@@ -105,6 +108,7 @@ class Learner:
             await self.settle()
         folder = self._state_folder(step)
         if not folder.exists():
+            await self.comparison.passed()
             self._status.begin(Phase.SAVING, f"saving the state of step {step}")
             with folder_publish(folder) as staging:
                 async with report_file_progress(staging, self._status.advance):
@@ -113,6 +117,7 @@ class Learner:
 
     async def export_model(self, step: int, checkpoint_id: str) -> None:
         """A Hugging Face folder in the store, for the order ``checkpoint_id``."""
+        await self.comparison.passed()
         self._status.begin(Phase.SAVING, f"exporting the model of step {step}")
         folder = self._volume / "export"
         with folder_publish(folder) as staging:
@@ -169,7 +174,7 @@ class Learner:
         if self._config.kl_in == "loss" or all(each.reference_gap is not None for each in batch.episodes):
             return batch
         samples = await asyncio.to_thread(batch_samples, batch, self._config)
-        async with self._device_lent():
+        async with device_lent(self._engine):
             reference_ST = await self._trainer.logprobs(samples, reference=True)
         return await self._batches.record_gaps(batch.step, reference_gaps(batch, samples, reference_ST)) or batch
 
@@ -236,7 +241,7 @@ class Learner:
         staleness = int(batch_statistics(batch, self._config)["staleness_max"])
         coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
         counted = await self._batches.step_metrics(batch.step) is not None
-        async with self._device_lent():
+        async with device_lent(self._engine):
             done = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef, counted)
         both = done.before_ST, done.after_ST
         before, after = [await asyncio.to_thread(by_answer, batch, samples, values_ST) for values_ST in both]
@@ -253,24 +258,14 @@ class Learner:
         self._agent.report(EventKind.EVENT, data, key=f"refused {data['batch']}")
         await self._batches.step_refused(batch.step, f"step_refused: {refusal}")
 
-    @contextlib.contextmanager
-    def _using_trainer(self) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _using_trainer(self) -> AsyncIterator[None]:
+        if not self.comparison.is_over:
+            self._status.begin(Phase.LOADING, "loading the trainer")
+        await self.comparison.passed()
         self.uses_trainer = True
         yield
         self.uses_trainer = False  # not after an error: that is on its way to end the runtime, with the right name
-
-    @contextlib.asynccontextmanager
-    async def _device_lent(self) -> AsyncIterator[None]:
-        """Where engine and trainer share a device, the engine gives up its memory there for a step."""
-        if not self._engine.shares_device:
-            yield
-            return
-        await self._engine.sleep()
-        self._status.advance()
-        try:
-            yield
-        finally:
-            await self._engine.wake()
 
     async def _publish(self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None) -> None:
         try:

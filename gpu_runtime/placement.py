@@ -122,11 +122,21 @@ def engine_needs_gpu() -> bool:
 async def both_loaded(
     start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
 ) -> AsyncIterator[EngineT]:
-    """The engine of ``start``, once the trainer has loaded too, whose ``ready`` tells; closed after the block.
+    """As ``engine_loaded``, once the trainer has loaded too: the engine alone."""
+    async with engine_loaded(start, ready, shared=shared) as (engine, loading):
+        await loading
+        yield engine
+
+
+@asynccontextmanager
+async def engine_loaded(
+    start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
+) -> AsyncIterator[tuple[EngineT, "asyncio.Task[None]"]]:
+    """The engine of ``start``, which is closed after the block, and the trainer's loading, which ``ready`` tells of.
 
     They load side by side, but one after the other on a ``shared`` device, whose free memory vLLM measures. What the
-    first to fail raises is raised at once; an engine whose process ended over the model names no reason, so that the
-    trainer's is waited for.
+    trainer raises before the engine has loaded is raised at once; an engine whose process ended over the model names no
+    reason, so that the trainer's is waited for.
     """
 
     async def ready_after(engine: asyncio.Task[EngineT]) -> None:
@@ -136,12 +146,13 @@ async def both_loaded(
     starting = asyncio.create_task(start())
     loading = asyncio.create_task(ready_after(starting) if shared else ready())
     try:
-        await asyncio.wait({starting, loading}, return_when=asyncio.FIRST_EXCEPTION)
+        await asyncio.wait({starting, loading}, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
             loading.result()
+        await asyncio.wait({starting})
         if isinstance(starting.exception(), EngineDead):
             await loading
-        yield starting.result()
+        yield starting.result(), loading
     finally:
         starting.cancel()
         loading.cancel()

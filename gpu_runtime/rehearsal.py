@@ -16,7 +16,8 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,24 +60,32 @@ ADAPTER_DIFFERS = (
 )
 
 
-async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path) -> None:
-    """Raises EngineTrainerMismatch. Both have the same weights, before and after."""
+async def rehearse(
+    engine: Engine, trainer: Trainer, model: Path, handover: Path,
+    alone: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+) -> None:  # fmt: skip
+    """Raises EngineTrainerMismatch. Both have the same weights, before and after.
+
+    While the engine has others, or may have, nothing else may be sampled: that is between the ends of ``alone``.
+    """
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
     # What the trainer does alone it does beside the engine's sampling, or its taking of weights.
     base, usual = await asyncio.gather(
         trainer.weights_digest(), rehearsal.compare("with the base weights", DIFFERENT, as_trained=True)
     )
     await trainer.flip_weights()
-    await _hand_over(engine, trainer, handover)
-    try:
-        await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
-    finally:
-        await trainer.flip_weights()
     await trainer.publish(handover)
-    now, _ = await asyncio.gather(trainer.weights_digest(), _take(engine, handover))
-    if now != base:
-        raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
-    await rehearsal.compare("with the base weights put back", STALE)
+    async with alone():
+        await _take(engine, handover)
+        try:
+            await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
+        finally:
+            await trainer.flip_weights()
+        await trainer.publish(handover)
+        now, _ = await asyncio.gather(trainer.weights_digest(), _take(engine, handover))
+        if now != base:
+            raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
+        await rehearsal.compare("with the base weights put back", STALE)
 
 
 @dataclass(frozen=True)
@@ -155,11 +164,6 @@ async def sample(engine: TokenSource, prompt: Sequence[int], answer: int = ANSWE
     logprobs = tuple(logprob for delta in deltas for logprob in delta.logprobs_T)
     before = len(prompt)
     return Sample((*prompt, *ids), (0,) * before + (1,) * len(ids), (0.0,) * before + logprobs, advantage=0.0)
-
-
-async def _hand_over(engine: Engine, trainer: Trainer, handover: Path) -> None:
-    await trainer.publish(handover)
-    await _take(engine, handover)
 
 
 async def _take(engine: Engine, handover: Path) -> None:

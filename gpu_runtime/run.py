@@ -32,6 +32,7 @@ from .interfaces import Engine, Tokenizer, Trainer
 from .journal.journal import Journal
 from .learner import Learner
 from .loading.both import Loaded, fit_report, misfit, open_engine_and_trainer
+from .loading.comparison import AdmittedCalls, Comparison
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
 from .placement import devices_verify
@@ -72,15 +73,17 @@ async def load_and_serve(
                 why = misfit(loaded, assignment.base_model_path, assignment.config, config.gpus)
                 fit_report(agent.report, loaded, why)
             opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance, loaded)
-            async with opened as (engine, trainer):
+            async with opened as (engine, trainer, comparison):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 watchdog.watch(watched)
-                await serve_session(agent, assignment, store, journal, archive, watched, trainer, config, handover)
+                await serve_session(
+                    agent, assignment, store, journal, archive, watched, trainer, comparison, config, handover
+                )
 
 
 async def serve_session(
     agent: Agent, assignment: Assignment, store: ObjectStore, journal: Journal, archive: Archive, engine: Engine,
-    trainer: Trainer, config: RuntimeConfig, handover: Path,
+    trainer: Trainer, comparison: Comparison, config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
@@ -89,6 +92,7 @@ async def serve_session(
     batches.on_dropped = partial(dropped_report, agent.report)
     episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
+    learner.comparison = comparison
     stored = StoredCalls(agent, store, journal)
     stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
     batches.calls.recall, learner.on_committed = stored.recall, stored.prune
@@ -100,7 +104,8 @@ async def serve_session(
     template_report(agent.report, renderer)
     reporter = EpisodeReporter(assignment.config, agent, store, journal, batches, tokenizer, config.runtime_dir)
     episodes.eraser = EpisodeErasure(episodes, archive, reporter, stored, config.runtime_dir).erase
-    app = create_app(episodes, engine, renderer, assignment, on_fault=faults.put_nowait)
+    calls = AdmittedCalls(engine, comparison)
+    app = create_app(episodes, calls, renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()
     async with (
         reporter.flushed_on_failure(),
@@ -111,11 +116,12 @@ async def serve_session(
         ledger = await episodes.accounting()  # with the first beat: none shows a ledger without episodes
         agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version, accounting=ledger)
         background = [
-            keep_status(agent, episodes, batches),
+            keep_status(agent, episodes, batches, comparison),
             archive.replica.keep_fresh(assignment.config.journal_interval_s, at_once=agent.preempted),
             reporter.keep_rows(),
             reporter.keep_documents(),
             watch(engine, trainer, learner),
+            comparison.passed(),
             fault_found(faults),
         ]
         async with until_one_fails(background):
@@ -239,12 +245,13 @@ async def until_one_fails(background: list[Coroutine[None, None, None]]) -> Asyn
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def keep_status(agent: Agent, episodes: Episodes, batches: Batches) -> None:
+async def keep_status(agent: Agent, episodes: Episodes, batches: Batches, comparison: Comparison) -> None:
     """What the heartbeats say of the episodes; waiting for them is progress as long as this loop turns."""
     while True:
         agent.status.update(accounting=await episodes.accounting(), last_activity_at=episodes.open.last_activity_at)
         if agent.status.phase.startswith(PHASE_WAITING):
-            agent.status.begin(Phase.WAITING, batches.phase())
+            beside = "" if comparison.is_over else "; the trainer is loading"
+            agent.status.begin(Phase.WAITING, f"{batches.phase()}{beside}")
         await asyncio.sleep(1.0)
 
 

@@ -29,7 +29,7 @@ from gpu_runtime.gateway.openai.model_routes import ModelRoutes
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
-from gpu_runtime.interfaces import Engine
+from gpu_runtime.interfaces import TokenSource
 from gpu_runtime.refusals import GatewayError, NotAdmitted, NotFound, WrongMethod
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.processes.tracing import span
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 def create_app(
     episodes: Episodes,
-    engine: Engine,
+    engine: TokenSource,
     renderer: Renderer,
     assignment: Assignment,
     *,

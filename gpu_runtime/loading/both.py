@@ -1,5 +1,7 @@
 """Engine and trainer of a session: loaded side by side, compared, and ended together.
 
+The engine serves as soon as it has loaded; comparison.py says what waits for the trainer.
+
 A warm runtime (warm.py) has done this before it had a session, with the default configuration. What is loaded then fits
 a session that differs from it only in options that are read after loading; any other loads its own.
 """
@@ -18,7 +20,7 @@ from gpu_runtime.engine.tensor_parallel import tensor_parallel_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
-from gpu_runtime.placement import both_loaded, gpus_given, placement_choose
+from gpu_runtime.placement import engine_loaded, gpus_given, placement_choose
 from gpu_runtime.rehearsal import rehearse
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
@@ -26,6 +28,8 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import folder_refusal, positions_count
+
+from .comparison import Comparison
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +100,12 @@ async def load_before(model: str, gpus: int, name: str) -> Loaded:
     parts, usual = AsyncExitStack(), SessionConfig().max_context_length
     config = SessionConfig(max_context_length=min(usual, positions_count(Path(model)) or usual))
     opened = _both_opened(name, model, config, gpus, lambda: None)
-    engine, trainer = await parts.enter_async_context(opened)
+    engine, trainer, comparison = await parts.enter_async_context(opened)
+    try:
+        await comparison.passed()
+    except BaseException:
+        await parts.aclose()
+        raise
     return Loaded(model, config, gpus, engine, trainer, parts)
 
 
@@ -110,17 +119,17 @@ def fit_report(report: Callable[[EventKind, dict[str, str], str], None], loaded:
 @asynccontextmanager
 async def open_engine_and_trainer(
     assignment: Assignment, given: int, on_progress: Callable[[], None], loaded: Loaded | None = None
-) -> AsyncIterator[tuple[Engine, Trainer]]:
-    """Both on the GPUs ``given`` (placement.py), and they agree; both end with the block, whatever ends it.
+) -> AsyncIterator[tuple[Engine, Trainer, Comparison]]:
+    """An engine that has loaded, its trainer, and whether they agree; both end with the block, whatever ends it.
 
-    Taken from ``loaded`` where that fits.
+    On the GPUs ``given`` (placement.py). Taken from ``loaded`` where that fits.
     """
     model, config = assignment.base_model_path, assignment.config
     if loaded is not None:
         if not (why := misfit(loaded, model, config, given)):
             async with loaded.parts:
                 await loaded.take(config)
-                yield loaded.engine, loaded.trainer
+                yield loaded.engine, loaded.trainer, Comparison()
             return
         log.info("what was loaded before the session does not fit it: %s", why)
         await loaded.close()
@@ -131,7 +140,7 @@ async def open_engine_and_trainer(
 @asynccontextmanager
 async def _both_opened(
     name: str, model: str, config: SessionConfig, given: int, on_progress: Callable[[], None]
-) -> AsyncIterator[tuple[Engine, TrainerRanks]]:
+) -> AsyncIterator[tuple[Engine, TrainerRanks, Comparison]]:
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(config, gpus_given(config, given))
@@ -146,10 +155,21 @@ async def _both_opened(
         loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
         return await engines_start(loads, on_progress=on_progress)
 
+    comparison = Comparison()
+
+    async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:
+        await loading
+        with handover_make(f"{name}-rehearsal") as handover:
+            await rehearse(engine, trainer, Path(model), handover, comparison.alone)
+
     try:
-        async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:
-            with handover_make(f"{name}-rehearsal") as handover:
-                await rehearse(engine, trainer, Path(model), handover)
-            yield engine, trainer
+        async with engine_loaded(start, trainer.ready, shared=placement.shared) as (engine, loading):
+            comparison.begin(compare(engine, loading))
+            try:
+                if placement.shared:  # the trainer waits for the engine there, which sleeps while it is compared
+                    await comparison.passed()
+                yield engine, trainer, comparison
+            finally:
+                await comparison.end()
     finally:
         await trainer.close()

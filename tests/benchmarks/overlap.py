@@ -31,6 +31,7 @@ import httpx  # noqa: E402
 
 from gpu_runtime import run as run_module  # noqa: E402
 from gpu_runtime.journal.journal import Journal  # noqa: E402
+from gpu_runtime.loading.comparison import Comparison  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
 from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
@@ -137,8 +138,8 @@ async def runtime_running(
     """The runtime of one session with scripted parts: its task, and its gateway's address. It ends with the block."""
 
     @asynccontextmanager
-    async def parts(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
-        yield engine, trainer
+    async def parts(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
+        yield engine, trainer, Comparison()
 
     run_module.open_engine_and_trainer, run_module.tokenizer_load = parts, LightTokenizer
     settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}

@@ -23,6 +23,7 @@ from gpu_runtime.__main__ import main  # noqa: E402
 from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
+from gpu_runtime.loading.comparison import Comparison  # noqa: E402
 from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402
 from gpu_runtime.serving import run_serving  # noqa: E402
 from support.fakes import WEIGHTS, FakeEngine, FakeTrainer  # noqa: E402
@@ -45,13 +46,13 @@ class WatchedStore(ObjectStore):
 
 
 @asynccontextmanager
-async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
     """In place of vLLM and DeepSpeed."""
     model = Path(assignment.base_model_path)
     engine = FakeEngine(LightTokenizer(model), context_length=assignment.config.max_context_length)
     trainer = FakeTrainer(reach=reach, model_folder=model)
     engine.reach = reach
-    yield engine, trainer
+    yield engine, trainer, Comparison()
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 from gpu_runtime import run_tinker as run_tinker_module
 from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
 from gpu_runtime.loading import both as loading_module
-from gpu_runtime.placement import both_loaded
+from gpu_runtime.placement import Placement, both_loaded
 from support.gateway_harness import make_assignment
 from tinkerscript.wire.runtime import Assignment
 
@@ -156,25 +156,72 @@ class TakingTrainer(RefusingTrainer):
         return cls()
 
 
-@pytest.mark.parametrize(
-    ("module", "opened", "trainer", "engine", "rehearsal"),
-    [
-        (loading_module, opened_session, "TrainerRanks", "VllmEngine", "rehearse"),
-        (
-            run_tinker_module, run_tinker_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler",
-            "rehearse_models",
-        ),
-    ],
-    ids=["session", "Tinker session"],
-)  # fmt: skip
-async def test_nothing_is_ready_before_its_rehearsal_has_passed(
-    monkeypatch, module: ModuleType, opened: Callable, trainer: str, engine: str, rehearsal: str
-) -> None:
-    async def differs(*arguments: object) -> NoReturn:
-        raise EngineTrainerMismatch("they differ")
+async def differs(*arguments: object) -> NoReturn:
+    raise EngineTrainerMismatch("they differ")
 
-    for name, value in ((trainer, TakingTrainer), (engine, TakingTrainer), (rehearsal, differs)):
-        monkeypatch.setattr(module, name, value)
+
+async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(monkeypatch) -> None:
+    parts = (("ModelTrainerProcess", TakingTrainer), ("VllmSampler", TakingTrainer), ("rehearse_models", differs))
+    for name, value in parts:
+        monkeypatch.setattr(run_tinker_module, name, value)
     with pytest.raises(EngineTrainerMismatch, match="they differ"):
-        async with opened(make_assignment()):
+        async with run_tinker_module.open_sampler_and_trainer(make_assignment()):
             raise AssertionError("opened without a rehearsal")
+
+
+async def test_a_warm_runtime_is_not_ready_before_its_rehearsal_has_passed(monkeypatch) -> None:
+    closed: list[object] = []
+
+    class Trainer(TakingTrainer):
+        async def close(self) -> None:
+            closed.append(self)
+
+    for name, value in (("TrainerRanks", Trainer), ("VllmEngine", Trainer), ("rehearse", differs)):
+        monkeypatch.setattr(loading_module, name, value)
+    with pytest.raises(EngineTrainerMismatch, match="they differ"):
+        await loading_module.load_before("m", 0, "warm-1")
+    assert len(closed) == 2
+
+
+async def test_the_engine_is_there_while_the_trainer_loads_and_what_they_differ_in_is_raised_later(monkeypatch) -> None:
+    loads = asyncio.Event()
+
+    class Trainer(TakingTrainer):
+        async def ready(self) -> None:
+            await loads.wait()
+
+    for name, value in (("TrainerRanks", Trainer), ("VllmEngine", TakingTrainer), ("rehearse", differs)):
+        monkeypatch.setattr(loading_module, name, value)
+    async with opened_session(make_assignment()) as (_, trainer, comparison):
+        assert not comparison.is_over
+        loads.set()
+        with pytest.raises(EngineTrainerMismatch, match="they differ"):
+            await comparison.passed()
+        assert comparison.is_over and not trainer.closed
+    assert trainer.closed
+
+
+async def test_a_session_that_ends_while_its_trainer_loads_waits_for_nothing(monkeypatch) -> None:
+    class Trainer(TakingTrainer):
+        async def ready(self) -> None:
+            await asyncio.sleep(3600)
+
+    monkeypatch.setattr(loading_module, "TrainerRanks", Trainer)
+    monkeypatch.setattr(loading_module, "VllmEngine", TakingTrainer)
+    async with asyncio.timeout(25):
+        async with opened_session(make_assignment()) as (engine, trainer, _):
+            pass
+    assert engine.closed and trainer.closed
+
+
+async def test_on_a_device_that_they_share_they_are_compared_before_the_engine_serves(monkeypatch) -> None:
+    plan = Placement("cuda", shared=True, engine_gpus=("0",), trainer_gpus=("0",))
+    replaced = (
+        ("TrainerRanks", TakingTrainer), ("VllmEngine", TakingTrainer), ("rehearse", differs),
+        ("placement_choose", lambda *_: plan), ("tensor_parallel_plan", lambda *_: 1),
+    )  # fmt: skip
+    for name, value in replaced:
+        monkeypatch.setattr(loading_module, name, value)
+    with pytest.raises(EngineTrainerMismatch, match="they differ"):
+        async with opened_session(make_assignment()):
+            raise AssertionError("an engine serves calls that must sleep while it is compared")

@@ -54,7 +54,8 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
     progress: list[int] = []
     loaded = await both.load_before(str(model), 0, "warm-1") if is_warm else None
     opened = both.open_engine_and_trainer(assignment, 0, lambda: progress.append(1), loaded)
-    async with opened as (engine, trainer):  # engine and trainer have been compared three times now, with hand-overs
+    async with opened as (engine, trainer, comparison):
+        await comparison.passed()  # they were compared three times, with hand-overs
         parts = engine.parts if isinstance(engine, Replicas) else (engine,)
         assert len(parts) == engines and len(progress) == (0 if is_warm else engines)
         assert [part.context_length for part in parts] == [256] * engines

@@ -11,6 +11,7 @@ from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_output import WILL_BE_TRACED, keeps_times
 from gpu_runtime.loading import both
 from gpu_runtime.loading.both import READ_LATER, Loaded, load_before, misfit, open_engine_and_trainer
+from gpu_runtime.loading.comparison import Comparison
 from gpu_runtime.rehearsal import sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fakes import FakeTrainer
@@ -84,8 +85,9 @@ async def test_it_fits_no_other_model_no_other_devices_and_no_session_once_a_pro
 async def test_a_session_that_it_fits_is_served_by_it_and_ends_it(monkeypatch) -> None:
     assignment = assignment_of(**LATER)
     loaded = loaded_make(assignment.base_model_path)
-    async with open_engine_and_trainer(assignment, 0, lambda: None, loaded) as (engine, trainer):
+    async with open_engine_and_trainer(assignment, 0, lambda: None, loaded) as (engine, trainer, comparison):
         assert (engine, trainer) == (loaded.engine, loaded.trainer)
+        assert comparison.is_over, "they were compared before there was a session"
         assert engine.configs == trainer.configs == [assignment.config]
         assert not engine.closed
     assert engine.closed and trainer.closed
@@ -97,9 +99,9 @@ async def test_several_engines_that_were_loaded_before_are_all_the_sessions(monk
     named: list[object] = []
 
     @asynccontextmanager
-    async def opened(name: str, *_: object) -> AsyncIterator[tuple[Replicas, Part]]:
+    async def opened(name: str, *_: object) -> AsyncIterator[tuple[Replicas, Part, Comparison]]:
         named.append(name)
-        yield Replicas(engines), Part()  # type: ignore[arg-type]
+        yield Replicas(engines), Part(), Comparison()  # type: ignore[arg-type]
 
     monkeypatch.setattr(both, "_both_opened", opened)
     loaded = await load_before("m", 3, "warm-1")
@@ -114,12 +116,12 @@ async def test_what_does_not_fit_is_ended_before_the_sessions_own_is_loaded(monk
     loaded = loaded_make(assignment.base_model_path)
 
     @asynccontextmanager
-    async def opened(*_: object) -> AsyncIterator[tuple[str, FakeTrainer]]:
+    async def opened(*_: object) -> AsyncIterator[tuple[str, FakeTrainer, Comparison]]:
         assert loaded.engine.closed and loaded.trainer.closed
-        yield "its own", FakeTrainer()
+        yield "its own", FakeTrainer(), Comparison()
 
     monkeypatch.setattr(both, "_both_opened", opened)
-    async with open_engine_and_trainer(assignment, 0, lambda: None, loaded) as (engine, _):
+    async with open_engine_and_trainer(assignment, 0, lambda: None, loaded) as (engine, *_):
         assert engine == "its own"
 
 

@@ -21,6 +21,7 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.learner import Learner
+from gpu_runtime.loading.comparison import Comparison
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
@@ -271,18 +272,19 @@ async def running(
     monkeypatch: pytest.MonkeyPatch,
     *,
     patience_s: float = PATIENCE_S,
+    comparison: Comparison | None = None,
 ) -> AsyncIterator[Running]:
     """Run a runtime beside the block, and end it with the block if it has not ended by then.
 
-    ``patience_s`` is with a store that is away.
+    ``patience_s`` is with a store that is away. ``comparison`` of the two has passed unless given.
     """
     engine = FakeEngine(LightTokenizer(model))
     trainer = FakeTrainer(model_folder=model)
 
     @asynccontextmanager
-    async def fakes(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+    async def fakes(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
         try:
-            yield engine, trainer
+            yield engine, trainer, comparison or Comparison()
         finally:
             await engine.close()
             await trainer.close()

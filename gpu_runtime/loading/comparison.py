@@ -1,0 +1,91 @@
+"""Calls before the trainer has loaded: a fresh session samples from the base weights, which need the engine alone.
+
+The gateway opens as soon as the engine has loaded. Beside it the trainer loads, and the two are compared
+(rehearsal.py): a difference fails the session, as it does before the gateway is open. While the rehearsal hands over
+changed weights no call is sampled: those in flight end first, and new ones wait until the base weights are back.
+Nothing is trained, saved, restored or exported before it has passed (learner.py).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
+
+
+class Comparison:
+    """The trainer's loading and the rehearsal, as one task. Without ``begin`` it has passed: nothing is waited for."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+        self._open, self._idle = asyncio.Event(), asyncio.Event()
+        self._open.set()
+        self._idle.set()
+        self._calls = 0
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` beside the calls."""
+        self._task = asyncio.create_task(work)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has passed or failed."""
+        return self._task is None or self._task.done()
+
+    async def passed(self) -> None:
+        """Wait until it has passed. Raises what it found: EngineTrainerMismatch, ModelUnsupported, TrainerFailed."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def end(self) -> None:
+        """Stop it, if it still runs."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """No call is in the engine during the block; if it raises, none gets there any more."""
+        self._open.clear()
+        await self._idle.wait()
+        yield
+        self._open.set()
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[None]:
+        """One call, once no ``alone`` holds it back."""
+        while not self._open.is_set():
+            await self._open.wait()
+        self._calls += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+
+
+class AdmittedCalls:
+    """interfaces.TokenSource: ``engine`` for the calls of the gateway, which ``comparison`` holds back."""
+
+    def __init__(self, engine: TokenSource, comparison: Comparison) -> None:
+        self._engine, self._comparison = engine, comparison
+
+    @property
+    def context_length(self) -> int:
+        """Prompt plus answer of one call, in tokens."""
+        return self._engine.context_length
+
+    async def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncGenerator[Delta, None]:
+        """The engine's own stream. Raises EngineDead, RequestRefused."""
+        async with self._comparison.call():
+            stream = self._engine.generate(request_id, prompt_ids, options)
+            try:
+                async for delta in stream:
+                    yield delta
+            finally:
+                await stream.aclose()
