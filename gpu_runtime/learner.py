@@ -32,10 +32,10 @@ from .health.deadlines import Phase
 from .health.file_progress import report_file_progress
 from .interfaces import Engine, Trainer
 from .journal.trainer_logprobs import TokenValues
-from .loading.comparison import Comparison
 from .object_store.staging import folder_publish
 from .object_store.uploads import ObjectStore
-from .rehearsal import device_lent
+from .steps.comparison import Comparison
+from .steps.device import device_lent
 from .steps.refused import MismatchCount, refusal_event
 from .steps.updates import NOTHING_LEARNED, batch_train
 from .training.batching import Batch, Group, batch_samples, batch_statistics, reference_gaps, samples_with_signal

@@ -16,7 +16,7 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from .interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
 from .model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
 from .sampler_interfaces import SampleOrder, SamplerEngine
+from .steps.device import device_lent
 from .training.logprob_mismatch import BOUNDS
 from .training.token_lists import trained_of
 
@@ -242,18 +243,6 @@ def probe_prompts(fields: dict[str, Any], context_length: int, answer: int = ANS
         for length in sorted(lengths)
         for branch in BRANCHES
     ]
-
-
-@contextlib.asynccontextmanager
-async def device_lent(engine: Engine) -> AsyncIterator[None]:
-    """Where engine and trainer share a device, the engine gives up its memory there for the block."""
-    if engine.shares_device:
-        await engine.sleep()
-    try:
-        yield
-    finally:
-        if engine.shares_device:
-            await engine.wake()
 
 
 def _fields(model: Path) -> dict[str, Any]:

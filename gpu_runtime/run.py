@@ -32,12 +32,12 @@ from .interfaces import Engine, Tokenizer, Trainer
 from .journal.journal import Journal
 from .learner import Learner
 from .loading.both import Loaded, fit_report, misfit, open_engine_and_trainer
-from .loading.comparison import AdmittedCalls, Comparison
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
 from .placement import devices_verify
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
+from .steps.comparison import AdmittedCalls, Comparison
 from .trajectories.erasure import EpisodeErasure
 from .trajectories.reporter import EpisodeReporter
 from .trajectories.stored_calls import StoredCalls

@@ -1,6 +1,6 @@
 """Engine and trainer of a session: loaded side by side, compared, and ended together.
 
-The engine serves as soon as it has loaded; comparison.py says what waits for the trainer.
+The engine serves as soon as it has loaded; steps/comparison.py says what waits for the trainer.
 
 A warm runtime (warm.py) has done this before it had a session, with the default configuration. What is loaded then fits
 a session that differs from it only in options that are read after loading; any other loads its own.
@@ -22,14 +22,13 @@ from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
 from gpu_runtime.placement import engine_loaded, gpus_given, placement_choose
 from gpu_runtime.rehearsal import rehearse
+from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import folder_refusal, positions_count
-
-from .comparison import Comparison
 
 log = logging.getLogger(__name__)
 

@@ -31,8 +31,8 @@ import httpx  # noqa: E402
 
 from gpu_runtime import run as run_module  # noqa: E402
 from gpu_runtime.journal.journal import Journal  # noqa: E402
-from gpu_runtime.loading.comparison import Comparison  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
+from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
 from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
 from support.light_tokenizer import LightTokenizer  # noqa: E402

@@ -23,9 +23,9 @@ from gpu_runtime.__main__ import main  # noqa: E402
 from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
-from gpu_runtime.loading.comparison import Comparison  # noqa: E402
 from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402
 from gpu_runtime.serving import run_serving  # noqa: E402
+from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fakes import WEIGHTS, FakeEngine, FakeTrainer  # noqa: E402
 from support.light_tokenizer import LightTokenizer  # noqa: E402
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.loading.comparison import AdmittedCalls, Comparison
+from gpu_runtime.steps.comparison import AdmittedCalls, Comparison
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
 from support.runtime_harness import running, upload_committed

@@ -11,8 +11,8 @@ from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_output import WILL_BE_TRACED, keeps_times
 from gpu_runtime.loading import both
 from gpu_runtime.loading.both import READ_LATER, Loaded, load_before, misfit, open_engine_and_trainer
-from gpu_runtime.loading.comparison import Comparison
 from gpu_runtime.rehearsal import sample
+from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fakes import FakeTrainer
 from support.gateway_harness import make_assignment

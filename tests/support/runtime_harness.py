@@ -21,11 +21,11 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.learner import Learner
-from gpu_runtime.loading.comparison import Comparison
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
 from gpu_runtime.start import start
+from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.training.batching import samples_with_signal
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.fakes import FakeEngine, FakeTrainer, Reach
