@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { AXES, tickText } from "./chart-axis";
-import { plotOptions } from "./plot-options";
+import { plotOptions, valueTexts } from "./plot-options";
 
 const WIDEST_PX = 6.2; // of a digit or letter of an 11 px sans-serif font, on average
 
@@ -22,4 +22,11 @@ test("values are by their powers of ten where that is asked for, and by themselv
   expect([options(true).scales?.y?.distr, options(false).scales?.y?.distr]).toEqual([3, undefined]);
   const text = options(true).axes?.[1]?.values as (plot: unknown, splits: (number | null)[]) => string[];
   expect(text(null, [1, null, 10])).toEqual(["1", "", "10"]); // it leaves ticks without a name
+});
+
+test("the ticks of a narrow range have as many digits as tell them apart", () => {
+  expect(valueTexts([32.9312, 32.9314, 32.9316])).toEqual(["32.9312", "32.9314", "32.9316"]);
+  expect(valueTexts([0, 0.5, 1])).toEqual(["0", "0.5", "1"]);
+  expect(valueTexts([1e-5, null, 1e-3])).toEqual(["1e-5", "", "0.001"]);
+  expect(valueTexts([20_000.2, 20_000.4])).toEqual(["20000.2", "20000.4"]);
 });

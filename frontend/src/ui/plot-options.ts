@@ -13,6 +13,7 @@ const INCREMENTS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens:
 // Half of the longest label of the last tick stands right of the axis: "10,000", "23 h 59 min", in px.
 const RIGHT: Record<Axis, number> = { step: 20, time: 36, tokens: 20, episodes: 20 };
 
+const MOST_DIGITS = 8;
 const PAPER_WIDTH = 640; // A4 and Letter upright, within their margins
 
 export interface PlotLook {
@@ -64,7 +65,7 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     scales: { x: { time: false, range: stepRange }, y: log ? { distr: 3 } : { range: valueRange } },
     axes: [
       { ...axis, size: 24, gap: 2, space: over === "step" ? 50 : 80, incrs: INCREMENTS[over], values: (_, splits) => splits.map((split) => tickText(over, split)), grid: { show: false } },
-      { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => splits.map(valueText) },
+      { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => valueTexts(splits) },
     ],
     series: [
       {},
@@ -122,8 +123,16 @@ function placeOf(plot: uPlot): Place {
 }
 
 /** Of an axis by powers of ten uPlot names some ticks only, and hands null for the others. */
-function valueText(split: number | null): string {
-  return split === null ? "" : number(Number(split.toPrecision(6)));
+export function valueTexts(splits: readonly (number | null)[]): string[] {
+  const texts = splits.map((split) => (split === null ? "" : number(Number(split.toPrecision(6)))));
+  const named = texts.filter(Boolean);
+  if (new Set(named).size === named.length) return texts;
+  // A narrow range far from zero: as many digits as tell its ticks apart.
+  for (let digits = 5; digits <= MOST_DIGITS; digits += 1) {
+    const longer = splits.map((split) => (split === null ? "" : String(Number(split.toPrecision(digits)))));
+    if (new Set(longer.filter(Boolean)).size === named.length) return longer;
+  }
+  return texts;
 }
 
 /** One step alone still gets an axis around it. */

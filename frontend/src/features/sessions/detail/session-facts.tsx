@@ -27,7 +27,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
       <Fact term="Step time" note={last ? `${number(last.tokens_trained)} tokens trained` : "rollout, train, handover"}>
         {stepTime}
       </Fact>
-      <Fact term="Samples" note={`${number(config.tasks_per_batch)} tasks × ${number(config.grpo_n)} per step`}>
+      <Fact term="Samples" note={`${number(config.tasks_per_batch)} ${config.tasks_per_batch === 1 ? "task" : "tasks"} × ${number(config.grpo_n)} per step`}>
         <span className="text-sm">{policyText(config.max_staleness)}</span>
       </Fact>
       <Fact term="Base model" note={`${config.loss} · ${weightsText(config.lora_rank)} · lr ${config.learning_rate == null ? "by size" : number(config.learning_rate)}`}>

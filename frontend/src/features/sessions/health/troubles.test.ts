@@ -24,7 +24,7 @@ test("restarts, faults and stacks are told, newest first, and nothing else", () 
     [7, "checkpoint failed", "its files are not what was said", ""],
     [6, "runtime fault", "boom", "Traceback"],
     [4, "Restarted", "the runtime's process ended", ""],
-    [3, "stuck", "training step 1: no progress for 600 s Look.", "== runtime ==\nThread 1"],
+    [3, "stuck", "training step 1: no progress for 600 s. Look.", "== runtime ==\nThread 1"],
   ]);
   expect(restartsOf(record)).toBe(1);
 });

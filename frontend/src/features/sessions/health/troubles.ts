@@ -30,8 +30,14 @@ function troubleOf(entry: Event): Trouble | null {
   if (entry.kind === "state" && data.to === "failed") return { cursor, at, title: "Failed", text: said(data.reason), trace: "" };
   const name = said(data.name);
   if (entry.kind !== "event" || !FAULTS.includes(name)) return null;
-  const text = [said(data.cause) || said(data.reason) || said(data.text), said(data.hint)].filter(Boolean).join(" ");
+  const text = sentences(said(data.cause) || said(data.reason) || said(data.text), said(data.hint));
   return { cursor, at, title: name.replaceAll("_", " "), text, trace: said(data.stacks) || said(data.trace) };
+}
+
+/** Causes are written without a full stop, as parts of longer lines; hints are sentences. */
+function sentences(cause: string, hint: string): string {
+  if (!cause || !hint) return cause || hint;
+  return `${cause}${/[.!?:;…]\s*$/.test(cause) ? "" : "."} ${hint}`;
 }
 
 function said(value: unknown): string {

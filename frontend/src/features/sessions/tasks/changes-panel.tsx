@@ -34,7 +34,7 @@ export function ChangesPanel({ changes, from, to, chosen, edges }: { changes: Ch
       <ErrorNotice error={error} />
       {isPending && <div className="p-4"><Loading /></div>}
       {near && (
-        <p className="border-b border-line p-3 text-xs text-muted">
+        <p className="border-b border-line px-4 py-3 text-xs text-muted">
           No task was played under both versions. Compared here: each task when it was played nearest to them{near.reach === null ? "" : `, at most ${number(near.reach)} versions away`}.
           {near.tasks > rows.length && ` The ${number(rows.length)} that lost most, of ${number(near.tasks)}.`}
         </p>
@@ -81,7 +81,7 @@ function NoneShared({ from, to, edges }: { from: number; to: number; edges: Vers
   const [, setAddress] = useAddress();
   const { shared, high } = edges;
   return (
-    <div className="flex flex-wrap items-center gap-2 border-t border-line p-3 text-xs text-muted">
+    <div className="flex flex-wrap items-center gap-2 border-t border-line px-4 py-3 text-xs text-muted">
       <p>No task was played near both versions.</p>
       {shared !== high && (shared !== from || high !== to) && (
         <Button onClick={() => { setAddress((now) => withPart(withPart(now, "from", ""), "to", ""), { replace: true }); }}>

@@ -57,6 +57,7 @@ export function TasksPage() {
       {edges.data && (
         <div className="grid items-start gap-4 xl:grid-cols-2">
           <ChangesPanel changes={changes} from={from} to={to} chosen={task} edges={edges.data} />
+          {!task && changes.rows.some(({ change }) => change !== null) && <p className="p-4 text-muted">No task got worse. Choose one to read its answers.</p>}
           {task && !changes.isPending && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set(versions)]} />}
         </div>
       )}
