@@ -1,7 +1,7 @@
-"""What the pods of a test's Kubernetes run: images of a few programs, and one of this checkout with its packages.
+"""What the pods of a test's Kubernetes run: images of a few programs, and two of this checkout with its packages.
 
-The second has nothing of its own: the node puts what this machine has installed into each of its containers, to be
-read alone, as nodes do with drivers of devices.
+These have nothing of their own: the node puts what this machine has installed into each of its containers, to be read
+alone, as nodes do with drivers of devices. One begins with the product, the other with what PROGRAM says.
 """
 
 import hashlib
@@ -14,10 +14,13 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from launching.dockerd import ENTRYPOINT, busybox_rootfs
 
 RUNTIME, PAUSE = "tests.local/runtime:1", "tests.local/pause:1"
-PRODUCT = "tests.local/product:1"
+BROKEN = "tests.local/broken:1"
+PRODUCT, SHELL = "tests.local/product:1", "tests.local/shell:1"
 BASE = "base.json"
 ROOT = Path(__file__).resolve().parents[2]
 USER = "tinkerscript:x:10001:10001::/tmp:/bin/sh\n"
@@ -36,14 +39,22 @@ def base_write(folder: Path) -> None:
 def images_write(folder: Path) -> Iterator[Path]:
     """Each image as an archive for ``ctr images import``."""
     path = folder / "image.tar"
-    for name, command in ((RUNTIME, ENTRYPOINT), (PAUSE, ["/bin/sleep", "1000000"])):
+    commands = {RUNTIME: ENTRYPOINT, PAUSE: ["/bin/sleep", "1000000"], BROKEN: ["/no-such-program"]}
+    for name, command in commands.items():
         path.write_bytes(_image(name, busybox_rootfs(), {"Entrypoint": command}))
         yield path
-    own = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}"}
-    environment = [f"{name}={value}" for name, value in own.items()]
-    command = [sys.executable, "-m", "gpu_runtime"]
-    path.write_bytes(_image(PRODUCT, _links(), {"Entrypoint": command, "Env": environment}))
-    yield path
+    code = os.pathsep.join(str(ROOT / place) for place in ("", "sdk", "tests"))
+    environment = ["PATH=/usr/local/bin:/usr/bin:/bin", f"PYTHONPATH={code}"]
+    for name, command in ((PRODUCT, [sys.executable, "-m", "gpu_runtime"]), (SHELL, ENTRYPOINT)):
+        path.write_bytes(_image(name, _links(), {"Entrypoint": command, "Env": environment}))
+        yield path
+
+
+def of_checkout(image: str) -> str:
+    """PRODUCT or SHELL. Skips where pods would not see this checkout."""
+    if any(Path("/tmp") in Path(path).resolve().parents for path in (ROOT, sys.prefix, sys.base_prefix)):
+        pytest.skip("pods have a /tmp of their own, and this checkout is under the machine's")
+    return image
 
 
 def _shared() -> list[str]:

@@ -74,11 +74,6 @@ class Place:
     plugin: str = ALONE
     names: str = ""
 
-    @property
-    def cgroup(self) -> str:
-        """Under which its pods are: of one of several nodes its own."""
-        return f"/tests-{self.name}" if self.address else "/"
-
 
 @dataclass(frozen=True)
 class Node:
@@ -111,16 +106,18 @@ def node_start(
     if missing := [program for program in NODE_PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"no Kubernetes node: {', '.join(missing)} not installed (apt: containerd runc)")
     folder.mkdir()
-    daemons.callback(lambda: wait_until(lambda: _cgroups_remove(place), timeout_s=START_S, poll_s=0.1))
+    # Of its own: a kubelet ends what it finds there and does not know.
+    cgroup = f"{folder.parent.name}-{place.name}"
+    daemons.callback(lambda: wait_until(lambda: _cgroups_remove(cgroup), timeout_s=START_S, poll_s=0.1))
     base_write(folder)
     engine = _containerd(folder, place, daemons)
     for image in images_write(folder):
         _check(folder, _ctr(folder, "images", "import", image))
         image.unlink()
-    _cgroup_make(place)
+    _cgroups_make(cgroup)
     spaces = Path("/proc") / str(engine.pid) / "ns"
     command = ["nsenter", f"--mount={spaces / 'mnt'}", f"--pid={spaces / 'pid_for_children'}", kubelet]
-    command += _kubelet(folder, version_read(kubelet), kubeconfig, api_certificate, place)
+    command += _kubelet(folder, version_read(kubelet), kubeconfig, api_certificate, place, cgroup)
     daemons.enter_context(daemon(command, log=folder / "kubelet.log", umask=UMASK))
     with config.new_client_from_config(str(kubeconfig)) as api:
         _check(folder, wait_until(lambda: _takes_pods(api, place.name), timeout_s=START_S, poll_s=0.2))
@@ -163,7 +160,7 @@ def _mounts(folder: Path) -> list[str]:
 
 
 def _kubelet(
-    folder: Path, version: tuple[int, int], kubeconfig: Path, api_certificate: Path, place: Place
+    folder: Path, version: tuple[int, int], kubeconfig: Path, api_certificate: Path, place: Place, cgroup: str
 ) -> list[str]:
     (port,) = ports_find(1)
     settings: dict[str, object] = {
@@ -180,7 +177,7 @@ def _kubelet(
         },
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": place.cgroup,
+        "cgroupRoot": f"/{cgroup}",
         "makeIPTablesUtilChains": False,
         "failSwapOn": False,
         "evictionHard": {"memory.available": "1Mi"},
@@ -221,24 +218,25 @@ def _ctr(folder: Path, *words: object) -> bool:
     return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
-def _cgroup_make(place: Place) -> None:
-    """Where its pods' are made, which a kubelet does not make itself."""
-    if place.cgroup == "/":
-        return
-    for root in CGROUPS.iterdir() if not (CGROUPS / "cgroup.controllers").exists() else [CGROUPS]:
-        if not root.is_dir() or root.is_symlink():
-            continue
-        own = root / place.cgroup.strip("/")
-        own.mkdir(exist_ok=True)
-        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 begins with none, in which nothing can run
-            if (root / name).exists():
-                (own / name).write_text((root / name).read_text())
+def _cgroup_roots() -> list[Path]:
+    """Of version 2 one, of version 1 one for each kind of resource."""
+    if (CGROUPS / "cgroup.controllers").exists():
+        return [CGROUPS]
+    return [path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
-def _cgroups_remove(place: Place) -> bool:
-    """What a kubelet leaves; only empty ones go."""
-    inside = "kubepods" if place.cgroup == "/" else place.cgroup.strip("/")
-    found = [*CGROUPS.glob(inside), *CGROUPS.glob(f"*/{inside}")]
+def _cgroups_make(name: str) -> None:
+    """Those of a node, which a kubelet does not make itself."""
+    for root in _cgroup_roots():
+        (root / name).mkdir()
+        for setting in ("cpuset.cpus", "cpuset.mems"):  # version 1 begins with none, in which nothing can run
+            if (root / setting).exists():
+                (root / name / setting).write_text((root / setting).read_text())
+
+
+def _cgroups_remove(name: str) -> bool:
+    """With what a kubelet leaves in them; only empty ones go."""
+    found = [root / name for root in _cgroup_roots()]
     for top in found:
         folders = [Path(path) for path, _, _ in os.walk(top, topdown=False)]
         with suppress(OSError):

@@ -14,7 +14,7 @@ from kubernetes import client, config
 
 from console.scheduling.launchers.kubernetes_objects.manifests import USER
 from console.scheduling.launchers.kubernetes_objects.pods import pod_index
-from launching.kubernetes_images import PRODUCT
+from launching.kubernetes_images import PRODUCT, of_checkout
 from launching.kubernetes_network import GATEWAY, names_served, own_network, places_make
 from launching.kubernetes_node import DOMAIN, Node, version_read
 from launching.real_kubernetes import BUILT, CLAIM, kubernetes_of, namespace_make, volume_make
@@ -41,7 +41,7 @@ class NodesCluster:
         """Of a server whose runtimes are pods here."""
         return {
             "TINKERSCRIPT_LAUNCHER": "kubernetes",
-            "TINKERSCRIPT_RUNTIME_IMAGE": PRODUCT,
+            "TINKERSCRIPT_RUNTIME_IMAGE": of_checkout(PRODUCT),
             "TINKERSCRIPT_KUBERNETES_NAMESPACE": self.namespace,
             "TINKERSCRIPT_KUBERNETES_CLAIM": CLAIM,
             "KUBECONFIG": str(self.kubeconfig),

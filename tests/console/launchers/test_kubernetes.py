@@ -191,6 +191,19 @@ def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher
     assert launcher.logs(handle, lines=5) == ["ErrImagePull: stub:1: not found"]
 
 
+@pytest.mark.parametrize("began", [None, "1970-01-01T00:00:00Z"])
+def test_a_container_that_cannot_start_is_an_end_with_why(cluster, launcher, tmp_path: Path, began: str | None) -> None:
+    """Kubelets say of it that it began at the epoch."""
+    cluster.preparing = True
+    handle = start(launcher, tmp_path)
+    ended = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'} | {"startedAt": began}
+    status = {"image": "x", "imageID": "", "name": "runtime", "restartCount": 0, "ready": False}
+    (pod,) = cluster.names("pods")
+    status["state"] = {"terminated": {key: value for key, value in ended.items() if value is not None}}
+    cluster.objects["pods", pod]["status"] = {"phase": "Failed", "containerStatuses": [status]}
+    assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", 128, 'StartError: exec: "x": not found')
+
+
 def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, launcher, tmp_path, monkeypatch) -> None:
     fresh = handle_of(launcher, tmp_path)
     monkeypatch.setattr(BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit))

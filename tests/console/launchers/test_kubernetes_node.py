@@ -2,6 +2,7 @@
 
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, Backend
+from launching.kubernetes_images import BROKEN
 
 WAIT_S = 60
 
@@ -40,3 +41,13 @@ def test_an_image_that_cannot_be_had_is_an_end_with_the_kubelets_words(cluster_b
     assert reason.startswith(("ErrImagePull: ", "ImagePullBackOff: ")) and "no-such-image" in reason, reason
     (said,) = launcher.logs(handle, lines=5)
     assert "no-such-image" in said
+
+
+def test_a_container_that_cannot_start_is_an_end_with_the_words_of_what_starts_it(cluster_backend: Backend) -> None:
+    launcher = cluster_backend.launcher(image=BROKEN)
+    handle = cluster_backend.new_handle(launcher)
+    cluster_backend.started.append((launcher, handle))
+    launcher.start(handle, environment={})
+    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1)
+    reason = launcher.inspect(handle).reason
+    assert reason.startswith("StartError: ") and "/no-such-program" in reason, reason

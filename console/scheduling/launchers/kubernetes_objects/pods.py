@@ -87,8 +87,9 @@ def _end_reason(pod: Any, ended: Any | None) -> str:
         return f"{pod.status.reason}: {pod.status.message or ''}".rstrip(": ")
     if ended is None or ended.reason in (None, "Error", "Completed"):
         return ""
-    # Of one that had begun, the message is its last lines.
-    return ended.reason if ended.started_at else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
+    # Of one that had begun, the message is its last lines. One that could not has no time, or that of the epoch.
+    has_begun = ended.started_at is not None and ended.started_at.timestamp() > 0
+    return ended.reason if has_begun else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
 
 
 def _taken(pod: Any) -> str:
