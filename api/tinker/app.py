@@ -20,7 +20,7 @@ from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
 from api.rest.parsing import NUL, NUL_PROBLEM
 from api.rest.rate_limit import key_requests_take
-from api.tinker import account, bookkeeping, compressed, custom_losses, records, refusals, search
+from api.tinker import account, audit, bookkeeping, compressed, custom_losses, records, refusals, search
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller, caller_get
 from api.tinker.numbers import Beginning
@@ -189,7 +189,7 @@ async def _handle(
 
     def counted() -> Answer:
         key_requests_take(caller.key, size_bytes=len(body))
-        return handler(*arguments, **names)
+        return audit.run(handler, arguments, names)
 
     return await database_sync_to_async(counted)()
 

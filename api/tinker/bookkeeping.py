@@ -102,8 +102,8 @@ def session_finish(caller: TinkerCaller, body: SessionFinish, *, session_id: str
 def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
     """``POST /telemetry``: what the client says of itself goes on the record of its sessions."""
     try:
-        found = services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
-    except DomainError:  # a client without a session reports under a name of its own
+        found = _session(caller, body.session_id)
+    except NotFound:  # a client without a session reports under a name of its own
         return Answer.of({"status": "accepted"})
     telemetry_keep(tinker_session=found, events=body.events)
     return Answer.of({"status": "accepted"})

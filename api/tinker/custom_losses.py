@@ -15,8 +15,8 @@ PROMISED = re.compile(rb'"request_id"\s*:\s*"custom\|(' + LOSS_ID.encode() + rb'
 
 
 def custom_loss_create(caller: TinkerCaller, body: CustomLossBody) -> Answer:
-    """A promise of the loss's id. Raises InvalidRequest, which names the node that is not computed here."""
-    services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
+    """A promise of the loss's id. Raises InvalidRequest, which names the node that is not computed here, Forbidden."""
+    services.tinker_session_of_key(key=caller.key, tinker_session_id=body.session_id)
     try:
         loss_id = loss_pack(body)
     except CustomLossRefused as refused:

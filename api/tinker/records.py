@@ -93,7 +93,7 @@ def external_upload_start(caller: TinkerCaller, body: ExternalUploadStart) -> An
 
 def external_upload_finish(caller: TinkerCaller, body: ExternalUploadFinish) -> Answer:
     """``POST /external_weights_upload_finish``."""
-    stored = external_uploads.external_upload_finish(project=caller.project, upload_id=body.upload_id)
+    stored = external_uploads.external_upload_finish(key=caller.key, upload_id=body.upload_id)
     return Answer.of({"tinker_path": stored.path})
 
 

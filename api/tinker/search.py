@@ -63,7 +63,7 @@ def session_project_set(caller: TinkerCaller, body: ProjectNamed, *, session_id:
 
 def sampling_session_join(caller: TinkerCaller, body: SamplerJoin) -> Answer:
     """``POST /join_sampling_session``."""
-    number = services.sampling_client_join(project=caller.project, sampler_id=body.sampling_session_id)
+    number = services.sampling_client_join(key=caller.key, sampler_id=body.sampling_session_id)
     return Answer.of({"type": "join_sampling_session", "client_counter": number})
 
 

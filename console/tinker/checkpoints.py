@@ -129,8 +129,11 @@ def ttl_check(ttl_seconds: int | None) -> None:
 
 
 def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
-    """Let every project of this server read it, or its own alone."""
-    TinkerCheckpoint.objects.filter(id=checkpoint.id).update(public=public)
+    """Let every project of this server read it; or its own alone, also what it replaced under its name."""
+    rows = TinkerCheckpoint.objects.filter(id=checkpoint.id)
+    if not public:
+        rows = TinkerCheckpoint.objects.filter(model=checkpoint.model, segment=checkpoint.segment, name=checkpoint.name)
+    rows.update(public=public)
 
 
 def checkpoint_files(checkpoint: Checkpoint) -> list[StoredFile]:

@@ -16,6 +16,7 @@ from console.sessions.runtime.uploads import MANIFEST, manifest_of
 from console.sessions.states import Desired
 from console.tinker.checkpoints import checkpoint_find, expiry_of, ttl_check
 from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerSession
+from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
@@ -31,10 +32,12 @@ def checkpoint_copy(
     """Copy what ``reader`` may read to ``project``; a request that comes again gets what it made.
 
     Such a one has the same number in a Tinker session; without one, the same ``once``, and the copy gets a Tinker
-    session of its own that is finished. Raises InvalidRequest, NotFound, QuotaExceeded, StorageUnavailable, DiskFull.
+    session of its own that is finished. Raises InvalidRequest, NotFound, Forbidden for a model that is not the key's,
+    QuotaExceeded, StorageUnavailable, DiskFull.
     """
     ttl_check(ttl_seconds)
     source = checkpoint_find(project=reader, path=path)
+    key_model_check(key=key, base_model=source.model.base_model)
     if (known := _known(project, tinker_session, number, once, source)) is not None:
         return known
     storage_quota_check(project=project)

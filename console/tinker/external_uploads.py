@@ -28,7 +28,7 @@ from console.sessions.runtime.uploads import MANIFEST, manifest_of
 from console.sessions.states import Desired
 from console.tinker import uploaded_files
 from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerSession
-from console.users.keys import key_model_check
+from console.users.keys import key_model_check, key_session_check
 from console.users.models import ApiKey, Project, new_id
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
@@ -89,16 +89,17 @@ def external_upload_start(
     return upload, urls, upload.created_at + timedelta(seconds=expires_s)
 
 
-def external_upload_finish(*, project: Project, upload_id: str) -> TinkerCheckpoint:
+def external_upload_finish(*, key: ApiKey, upload_id: str) -> TinkerCheckpoint:
     """The checkpoint that the files are; once more, the same. What is not a folder of the base model ends the upload.
 
-    Raises NotFound, for another project's upload and an expired one too, InvalidRequest, which names what is wrong,
-    QuotaExceeded, StorageUnavailable, DiskFull.
+    Raises NotFound, for another project's upload and an expired one too, Forbidden where the key's models or cap leave
+    it out, InvalidRequest, which names what is wrong, QuotaExceeded, StorageUnavailable, DiskFull.
     """
-    of_project = Upload.objects.filter(session__project=project, external__isnull=False, id=upload_id)
+    of_project = Upload.objects.filter(session__project=key.project, external__isnull=False, id=upload_id)
     upload = of_project.select_related("checkpoint", "session__key__user").first()
     if upload is None or upload.checkpoint is None:
         raise NotFound("There is no such upload.", hint="Start another one.")
+    key_session_check(key=key, base_model=upload.session.base_model, started_by=upload.session.key_id)
     if upload.checkpoint.state != CheckpointState.COMMITTED:
         if upload.created_at <= _oldest():
             raise NotFound("This upload has ended: its URLs have expired.", hint="Start another one.")

@@ -161,17 +161,18 @@ def sampler_get(*, project: Project, sampler_id: str) -> TinkerSampler:
     return found
 
 
-def sampling_client_join(*, project: Project, sampler_id: str) -> int:
-    """A number for a copy of a sampling client, from 1 on, that no other copy has. Raises NotFound."""
+def sampling_client_join(*, key: ApiKey, sampler_id: str) -> int:
+    """A number for a copy of a sampling client, from 1 on, that no other copy has. Raises NotFound, Forbidden."""
     parts = SAMPLER_ID.fullmatch(sampler_id)
     of = TinkerRuntime.objects.filter(
-        tinker_session__project=project, tinker_session_id=parts["tinker_session"] if parts else "",
+        tinker_session__project=key.project, tinker_session_id=parts["tinker_session"] if parts else "",
         session_id=parts["session_id"] if parts else "",
     )  # fmt: skip
     with transaction.atomic():
         runtime = of.first()
         if runtime is None:
             raise NotFound("There is no such sampling session.")
+        tinker_session_of_key(key=key, tinker_session_id=runtime.tinker_session_id)
         row = TinkerSession.objects.select_for_update().get(id=runtime.tinker_session_id)
         row.clients_joined += 1
         row.save(update_fields=["clients_joined"])

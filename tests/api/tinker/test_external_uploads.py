@@ -19,10 +19,10 @@ from console.sessions.models import Checkpoint, Session, Upload
 from console.tinker import external_uploads, uploaded_files
 from console.tinker.external_uploads import FINISH, MAX_OPEN, external_uploads_bound, external_uploads_expire
 from console.users.keys import key_create
-from console.users.models import Project, User
+from console.users.models import ApiKey, Project, User
+from support.factories import EVERY_SCOPE
 from support.safetensors_bytes import safetensors_bytes
 from support.tinker_client import Client
-from tinkerscript.wire.account import Scope
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SHAPES = {"model.embed_tokens.weight": [5, 4], "model.norm.weight": [4]}
@@ -131,15 +131,29 @@ async def test_an_upload_counts_against_the_projects_storage_from_its_start(alic
 
 
 @pytest.mark.usefixtures("base")
+@pytest.mark.parametrize("limits", [{"allowed_models": ["x"]}, {"spend_cap_s": 60}], ids=lambda each: next(iter(each)))
+async def test_a_limited_key_finishes_no_upload_that_another_key_has_begun(
+    alices: Client, project: Project, alice: User, limits: dict[str, Any]
+) -> None:
+    started = await begun(alices)
+    make = sync_to_async(key_create)
+    narrow = await make(project=project, user=alice, name="narrow", scopes=EVERY_SCOPE, **limits)
+    status, said = await Client(narrow[1]).send(*finish(started))
+    assert status == 403 and "This key" in said["detail"]
+    assert (await alices.post(*finish(started)[1:]))["tinker_path"], "it is still there for its own"
+
+
+@pytest.mark.usefixtures("base")
 async def test_two_requests_do_not_finish_an_upload_at_once(
     alices: Client, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    key = await ApiKey.objects.select_related("project").aget(project=project)
     started, verify = await begun(alices), external_uploads._verify  # noqa: SLF001 - where the second one comes
     seen: list[str] = []
 
     def verified(*arguments: Any) -> None:
         with pytest.raises(StorageUnavailable) as busy:
-            external_uploads.external_upload_finish(project=project, upload_id=started["upload_id"])
+            external_uploads.external_upload_finish(key=key, upload_id=started["upload_id"])
         seen.append(busy.value.message)
         verify(*arguments)
 
@@ -191,7 +205,7 @@ async def test_what_cannot_be_uploaded_is_refused_at_the_start(alices: Client, p
         status, said = await alices.send("POST", "external_weights_upload_start", START | wrong)
         assert status in (wanted, 404), said
     made = await sync_to_async(key_create)(
-        project=project, user=alice, name="narrow", scopes=[Scope.EPISODES, Scope.SESSIONS_WRITE], allowed_models=["x"]
+        project=project, user=alice, name="narrow", scopes=EVERY_SCOPE, allowed_models=["x"]
     )
     assert (await Client(made[1]).send("POST", "external_weights_upload_start", START))[0] == 403
     assert not await Upload.objects.aexists()

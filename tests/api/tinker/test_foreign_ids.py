@@ -117,3 +117,14 @@ def _body(path: str, ids: dict[str, str]) -> Any:
         return training(1, model_id=ids["MODEL"])
     body = next((body for name, body in BODIES.items() if path.endswith(name)), None)
     return None if body is None else json.loads(_filled(json.dumps(body), ids))
+
+
+async def test_what_is_unpublished_is_no_more_read_in_what_it_replaced(alices: Client, eves: Client) -> None:
+    model = (await alices.model(await alices.session()))["model_id"]
+    where, path = f"training_runs/{model}/checkpoints/weights/a/publish", {"tinker_path": f"tinker://{model}/weights/a"}
+    await stored(model, "a")
+    assert (await alices.send("POST", where))[0] == 204
+    assert (await eves.send("POST", "weights_info", path))[0] == 200
+    await stored(model, "a", seq_id=2, overwrite=True)
+    assert (await alices.send("DELETE", where))[0] == 204
+    assert (await eves.send("POST", "weights_info", path))[0] == 404

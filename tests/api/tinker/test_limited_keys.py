@@ -8,6 +8,7 @@ from asgiref.sync import sync_to_async
 from console.users.keys import key_create
 from console.users.models import Project, User
 from support.factories import BASE_MODEL, EVERY_SCOPE
+from support.loss_bodies import custom_loss_body
 from support.tinker_client import Client
 from support.tinker_harness import step, training
 from support.tinker_rows import checkpoint_store
@@ -46,6 +47,8 @@ async def made_by(client: Client) -> tuple[Calls, Calls]:
         ("POST", "retrieve_future", promise),
         ("POST", "cancel_future", promise),
         ("POST", "copy_weights", {"session_id": session, "model_seq_id": 5, "source_path": state}),
+        ("POST", "join_sampling_session", sampling),
+        ("POST", "telemetry", {"session_id": session, "events": []}),
         ("PUT", f"{kept}/ttl", {"ttl_seconds": 7200}),
         ("POST", f"{kept}/publish", None),
         ("DELETE", f"{kept}/publish", None),
@@ -55,6 +58,7 @@ async def made_by(client: Client) -> tuple[Calls, Calls]:
     futures: Calls = [
         ("POST", "create_model", {"session_id": session, "model_seq_id": 7, "base_model": BASE_MODEL}),
         ("POST", "load_weights", {"session_id": session, "model_seq_id": 8, "path": state, "optimizer": True}),
+        ("POST", "create_custom_loss", custom_loss_body(session)),
     ]
     return calls, futures
 
@@ -83,3 +87,18 @@ async def test_a_capped_key_uses_what_it_made_itself(project: Project, alice: Us
         if path != "copy_weights":  # it copies, and there is no store here
             status, answer = await client.send(method, path, body)
             assert status not in (401, 403, 404), (method, path, status, answer)
+
+
+async def test_a_key_of_other_models_copies_none_into_its_project(
+    alices: Client, project: Project, alice: User
+) -> None:
+    model = (await alices.model(await alices.session()))["model_id"]
+    await sync_to_async(checkpoint_store)(model, "a")
+    narrow = await limited(project, alice, allowed_models=["another-model"])
+    copy = {"source_path": f"tinker://{model}/weights/a", "destination_project_id": project.id}
+    status, answer = await narrow.send("POST", "copy_weights", copy)
+    assert status == 403 and BASE_MODEL in answer["detail"]
+    copy = copy | {"session_id": await narrow.session(), "model_seq_id": 0}
+    del copy["destination_project_id"]
+    status, answer = await narrow.send("POST", "copy_weights", copy)
+    assert status == 403 and BASE_MODEL in answer["detail"], "nor into a session of its own"
