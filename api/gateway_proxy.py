@@ -25,7 +25,6 @@ from console.sessions.models import Session
 from console.sessions.runtime.leases import relay_key
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
-from console.users.keys import person_caller_id
 from tinkerscript.processes.tracing import span, trace_headers
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
@@ -149,10 +148,9 @@ def _open(
     limit: aiohttp.ClientTimeout,
 ) -> Any:
     """aiohttp's request, to be awaited or entered."""
-    caller = request.auth
     headers = {"X-Relay-Key": relay_key(session_id=session.id), "X-Request-Id": request_id_of(request.http)}
     # What is begun with a key, or by a member, ends with it.
-    headers["X-Key-Id"] = caller.key.id if caller.key else person_caller_id(user=caller.user, project=caller.project)
+    headers["X-Key-Id"] = request.auth.id
     if key := request.headers.get("Idempotency-Key"):
         headers["Idempotency-Key"] = key
     headers |= trace_headers()

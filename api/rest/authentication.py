@@ -17,9 +17,9 @@ from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_check
 from console.sessions.sharing.models import ShareLink
 from console.sessions.sharing.services import share_authenticate
-from console.users.keys import key_authenticate, key_role
+from console.users.keys import key_authenticate, key_role, person_caller_id
 from console.users.models import ApiKey, Project, User
-from console.users.selectors import project_get, role_get
+from console.users.selectors import membership_get, project_get
 from tinkerscript.wire.account import Role, Scope
 
 READ_SCOPES = frozenset({Scope.SESSIONS_READ, Scope.CHECKPOINTS_READ})
@@ -32,11 +32,12 @@ ROLE_SCOPES = {
 
 @dataclass(frozen=True)
 class Caller:
-    """A user acting in one project. ``key`` is None for a person in the console."""
+    """A user acting in one project. ``key`` is None for a person in the console. What is begun ends with ``id``."""
 
     user: User
     project: Project
     scopes: frozenset[Scope]
+    id: str
     key: ApiKey | None = None
 
     @property
@@ -56,7 +57,7 @@ class KeyAuthentication(BaseAuthentication):
         caller_known()
         granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
         allowed = granted & ROLE_SCOPES[key_role(key=key)]
-        return key.user, Caller(user=key.user, project=key.project, scopes=allowed, key=key)
+        return key.user, Caller(user=key.user, project=key.project, scopes=allowed, id=key.id, key=key)
 
 
 class CookieAuthentication(BaseAuthentication):
@@ -73,7 +74,9 @@ class CookieAuthentication(BaseAuthentication):
         match = request.resolver_match
         named = (match.kwargs.get("project_id") if match else None) or request.headers.get("X-Project-Id")
         project = project_get(user=user, project_id=named)
-        return user, Caller(user=user, project=project, scopes=ROLE_SCOPES[role_get(user=user, project=project)])
+        membership = membership_get(user=user, project=project)
+        caller_id = person_caller_id(membership=membership)
+        return user, Caller(user=user, project=project, scopes=ROLE_SCOPES[Role(membership.role)], id=caller_id)
 
 
 class ShareAuthentication(BaseAuthentication):

@@ -3,7 +3,6 @@
 from api.presenters import session_view
 from api.rest.requests import ApiRequest
 from console.sessions import serving
-from console.users.keys import person_caller_id
 from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
 from tinkerscript.wire.sessions import SessionView
 
@@ -18,7 +17,6 @@ def serving_create(request: ApiRequest, body: ServingCreate) -> SessionView:
 def serving_key_create(request: ApiRequest, session_id: str, body: ServingKeyCreate) -> ServingEndpoint:
     """A key for calls of the model that this session serves, and where to send them."""
     caller = request.auth
-    caller_id = caller.key.id if caller.key else person_caller_id(user=caller.user, project=caller.project)
     return serving.serving_key_create(
-        project=caller.project, session_id=session_id, caller_id=caller_id, days=body.expires_in_days
+        project=caller.project, session_id=session_id, caller_id=caller.id, days=body.expires_in_days
     )

@@ -122,17 +122,21 @@ def key_good_get(*, key_id: str) -> ApiKey:
     return key
 
 
-def person_caller_id(*, user: User, project: Project) -> str:
-    """What stands for a person in the signed key of an episode, where a key's id stands otherwise."""
-    return f"{PERSON}:{user.pk}:{project.id}"
+def person_caller_id(*, membership: Membership) -> str:
+    """What stands for a person in the signed key of an episode, where a key's id stands otherwise.
+
+    It names their membership: who is removed and invited again has another one.
+    """
+    return f"{PERSON}:{membership.user_id}:{membership.project_id}:{membership.member_id}"
 
 
 def caller_is_good(*, caller_id: str) -> bool:
     """Whether what this key or person began may go on: for the relay, which has the id from an episode's key."""
     kind, _, rest = caller_id.partition(":")
     if kind == PERSON:
-        user_id, _, project_id = rest.partition(":")
-        members = Membership.objects.filter(user_id=user_id, project_id=project_id, user__is_active=True)
+        user_id, project_id, *member_ids = rest.split(":")  # keys made before version 0.2.0 name no membership
+        of = {"member_id": member_ids[0]} if member_ids else {}
+        members = Membership.objects.filter(user_id=user_id, project_id=project_id, user__is_active=True, **of)
         return members.exclude(role=Role.VIEWER).exists()
     return _key_is_good(caller_id)
 

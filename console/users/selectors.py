@@ -23,12 +23,17 @@ def project_get(*, user: User, project_id: str | None = None) -> Project:
     return membership.project
 
 
-def role_get(*, user: User, project: Project) -> Role:
-    """What the user may do in the project. Raises NotFound when they are not in it."""
+def membership_get(*, user: User, project: Project) -> Membership:
+    """The user's part in the project. Raises NotFound when they are not in it."""
     membership = Membership.objects.filter(user=user, project=project).first()
     if membership is None:
         raise NotFound("There is no such project, or you are not in it.")
-    return Role(membership.role)
+    return membership
+
+
+def role_get(*, user: User, project: Project) -> Role:
+    """What the user may do in the project. Raises NotFound when they are not in it."""
+    return Role(membership_get(user=user, project=project).role)
 
 
 def key_list(*, project: Project) -> QuerySet[ApiKey]:

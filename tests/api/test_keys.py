@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
+from allauth.account.models import EmailAddress
 from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
@@ -16,7 +17,7 @@ from console.asgi import application
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.models import RuntimeSpan, Session
 from console.users.keys import key_create, key_revoke
-from console.users.members import member_list, member_remove, member_role_set
+from console.users.members import invitation_accept, member_invite, member_list, member_remove, member_role_set
 from console.users.models import ApiKey, Project, User
 from support import factories
 from support.asgi_calls import Call, FakeGateway, episode_key
@@ -302,6 +303,16 @@ async def test_an_episode_that_a_person_began_ends_with_their_membership(
     await sync_to_async(end)(project, alice, ApiKey(user=member))
     clock.advance(1.0)
     assert await status() == 401
+    if end is remove_maker:
+        await sync_to_async(invite_again)(project, alice, member)
+        clock.advance(1.0)
+        assert await status() == 401, "an invitation later revives nothing"
+
+
+def invite_again(project: Project, alice: User, member: User) -> None:
+    EmailAddress.objects.create(user=member, email=member.email, verified=True)
+    invited = member_invite(project=project, email=member.email, role=Role.MEMBER, by=alice)
+    invitation_accept(user=member, member_id=invited.member_id)
 
 
 def test_a_scope_is_needed_for_what_it_names(project, alice, client_for) -> None:

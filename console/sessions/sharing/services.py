@@ -97,8 +97,10 @@ def _good(session: Session) -> list[ShareLink]:
 def _maker_may(link: ShareLink) -> bool:
     if link.person is None:
         return False
-    caller_id = link.key_id or person_caller_id(user=link.person, project=link.session.project)
-    return caller_is_good(caller_id=caller_id)
+    if link.key_id:
+        return caller_is_good(caller_id=link.key_id)
+    membership = link.session.project.memberships.filter(user=link.person).first()
+    return membership is not None and caller_is_good(caller_id=person_caller_id(membership=membership))
 
 
 def _sha256(token: str) -> str:

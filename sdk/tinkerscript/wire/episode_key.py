@@ -29,8 +29,8 @@ class BadEpisodeKey(ValueError):
 class EpisodeClaim:
     """What a key grants. ``expires_at`` is Unix time in whole seconds.
 
-    ``key_id`` is the API key that began the episode, or ``user:<id>:<project>`` of a person: once that one ends, so
-    does this.
+    ``key_id`` is the API key that began the episode, or ``user:<id>:<project>:<membership>`` of a person:
+    once that one ends, so does this.
     """
 
     session_id: str
