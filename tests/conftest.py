@@ -180,6 +180,17 @@ def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
 
 
 @pytest.fixture(autouse=True)
+def executor_ends() -> Iterator[None]:
+    """Wait for what a test has left to asgiref's thread, such as a cache's look-up that no one waits for any more.
+
+    After the test pytest-django has every use of the database fail. One that begins in that moment leaves the thread a
+    connection without autocommit, and closing it rolls back what the next test has written.
+    """
+    yield
+    SyncToAsync.single_thread_executor.submit(int).result(25)
+
+
+@pytest.fixture(autouse=True)
 def counts_start_anew() -> None:
     """Requests and failed sign-ins are counted per minute: not over several tests."""
     cache.clear()
