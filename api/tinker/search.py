@@ -13,6 +13,7 @@ from console.tinker import search, services
 from console.tinker.checkpoints import checkpoints_of
 from console.tinker.models import TinkerSession
 from console.tinker.tokens import user_urn
+from console.users.models import Project
 
 
 def sessions_search(caller: TinkerCaller, body: SessionSearch) -> Answer:
@@ -31,7 +32,9 @@ def sessions_search(caller: TinkerCaller, body: SessionSearch) -> Answer:
     page = rows[: body.limit]
     more = len(rows) > body.limit
     following = {"last_created_at": page[-1].created_at.isoformat(), "last_session_id": page[-1].id} if more else None
-    return Answer.of({"sessions": [_summary(row) for row in page], "next_cursor": following})
+    stored = _stored(caller.project, page)
+    told = [_summary(row, *stored.get(row.id, (0, 0))) for row in page]
+    return Answer.of({"sessions": told, "next_cursor": following})
 
 
 def checkpoints_search(caller: TinkerCaller, body: CheckpointSearch) -> Answer:
@@ -84,17 +87,23 @@ def _owner_ids(caller: TinkerCaller, body: Search) -> list[str] | None:
     return [pk for pk in found if pk.isascii() and pk.isdecimal() and len(pk) < 19]
 
 
-def _summary(row: TinkerSession) -> dict[str, Any]:
-    stored = checkpoints_of(project=row.project).filter(model__tinker_session=row)
-    counted = stored.order_by().aggregate(number=Count("id"), size=Sum("checkpoint__size_bytes"))
+def _stored(project: Project, page: list[TinkerSession]) -> dict[str, tuple[int, int]]:
+    """How many checkpoints each of these sessions has, and their bytes, in one query."""
+    of = "model__tinker_session"
+    rows = checkpoints_of(project=project).filter(**{f"{of}__in": page}).order_by().values_list(of)
+    counted = rows.annotate(Count("id"), Sum("checkpoint__size_bytes"))
+    return {session_id: (number, size or 0) for session_id, number, size in counted}
+
+
+def _summary(row: TinkerSession, checkpoints: int, size_bytes: int) -> dict[str, Any]:
     return {
         "session_id": row.id,
         "created_at": row.created_at.isoformat(),
         "owner": user_urn(row.key.user) if row.key else "",
         "project_id": row.project_id,
         "status": search.status_of(row),
-        "checkpoints_count": counted["number"],
+        "checkpoints_count": checkpoints,
         "display_name": row.display_name or None,
         "user_metadata": {name: str(value) for name, value in row.user_metadata.items()} or None,
-        "checkpoint_storage_bytes": counted["size"] or 0,
+        "checkpoint_storage_bytes": size_bytes,
     }

@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from api.tinker import account
+from api.tinker import account, search
+from api.tinker.callers import TinkerCaller
+from api.tinker.requests import SessionSearch
 from console.asgi import application
+from console.sessions.models import Session
 from console.tinker import tokens
 from console.tinker.checkpoints import named_state_find
 from console.tinker.models import TinkerModel
@@ -112,6 +117,27 @@ async def test_sessions_are_searched_by_all_that_is_given_page_by_page(alices: C
     assert await found(owner={"type": "user", "owner_urns": ["tml:user:99999", "nonsense"]}) == []
     assert (await alices.send("POST", "sessions/search", {"project_ids": ["prj_other"]}))[0] == 404
     assert (await alices.send("POST", "sessions/search", {"statuses": []}))[0] == 400
+
+
+async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(alices: Client) -> None:
+    @sync_to_async
+    def page() -> tuple[list[tuple[int, int]], int]:
+        key = ApiKey.objects.select_related("project", "user").get()
+        caller = TinkerCaller(key=key, project=key.project)
+        with CaptureQueriesContext(connection) as queries:
+            answer = json.loads(search.sessions_search(caller, SessionSearch()).body)
+        told = [(each["checkpoints_count"], each["checkpoint_storage_bytes"]) for each in answer["sessions"]]
+        return told, len(queries)
+
+    pages = []
+    for number in range(3):
+        made = await alices.model(session := await alices.session())
+        for name in range(number):
+            await stored(made["model_id"], f"c{name}", seq_id=name + 1)
+        await Session.objects.filter(tinker__tinker_session_id=session).aupdate(state="stopped")  # for the next one
+        pages.append(await page())
+    assert pages[-1][0] == [(2, 14), (1, 7), (0, 0)]
+    assert len({queries for _, queries in pages}) == 1
 
 
 async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User, project: Project) -> None:
