@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import uvicorn
 
-from console.server.http_protocol import BoundedHttp
+from tinkerscript.processes.bounded_http import BoundedHttp
 from tinkerscript.processes.tracing import tracing_begin
 
 GRACE_S = 3  # for responses on their way; `manage.py up` kills after five seconds

@@ -32,6 +32,7 @@ from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import TokenSource
 from gpu_runtime.refusals import GatewayError, NotAdmitted, NotFound, WrongMethod
 from gpu_runtime.rendering.renderer import Renderer
+from tinkerscript.processes.bounded_http import BoundedHttp
 from tinkerscript.processes.tracing import span
 from tinkerscript.wire.errors import ANTHROPIC_PATH
 from tinkerscript.wire.runtime import Assignment
@@ -104,6 +105,7 @@ async def serve(
     listener = listen(host, port)
     config = uvicorn.Config(
         app,
+        http=BoundedHttp,
         lifespan="off",
         log_config=None,
         access_log=False,

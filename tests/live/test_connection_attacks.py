@@ -15,7 +15,7 @@ from benchmarks.serving import Served, served
 
 from api.relay.limits import MAX_BYTES_PER_KEY
 from console.live.watchers import MAX_PER_CREDENTIAL
-from console.server.http_protocol import HEAD_S
+from tinkerscript.processes.bounded_http import HEAD_S
 
 pytestmark = pytest.mark.timeout(240)
 

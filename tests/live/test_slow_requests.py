@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -10,9 +11,13 @@ from collections.abc import AsyncIterator
 import pytest
 import uvicorn
 
-from console.server.http_protocol import BoundedHttp
 from support.waiting import eventually
+from tinkerscript.processes.bounded_http import BoundedHttp
 
+TCP_ESTABLISHED = 1  # tcp(7)
+LARGE = 16 << 20  # more than the system keeps for a connection
+GET_LARGE = b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+HEAD_OF_LARGE = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE
 HEAD = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
 
 
@@ -20,9 +25,14 @@ class Impatient(BoundedHttp):
     """The same with deadlines of a test."""
 
     head_s, body_check_s, body_grace_s = 0.3, 0.05, 0.2
+    read_check_s, read_grace_s = 0.05, 0.3
 
 
 async def echo(scope, receive, send):
+    if scope["path"] == "/large":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})
+        await send({"type": "http.response.body", "body": bytes(LARGE)})
+        return
     body = b""
     while (message := await receive())["type"] == "http.request":
         body += message.get("body", b"")
@@ -59,8 +69,8 @@ async def talk(port: int, *pieces: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "pieces",
-    [(), (b"POST / HT",), (HEAD,), (HEAD + b"\r\n",), (HEAD + b"\r\nab",)],
-    ids=["nothing", "half a line", "half a head", "no body", "half a body"],
+    [(), (b"POST / HT",), (HEAD,), (HEAD + b"\r\n",), (HEAD + b"\r\nab",), (HEAD_OF_LARGE, bytes(LARGE // 2))],
+    ids=["nothing", "half a line", "half a head", "no body", "half a body", "half a large body, which came at once"],
 )
 async def test_a_request_that_does_not_come_is_refused_and_its_connection_closed(port: int, pieces) -> None:
     assert (await talk(port, *pieces)).startswith(b"HTTP/1.1 408 ")
@@ -74,6 +84,35 @@ async def test_an_answer_that_takes_longer_than_the_deadlines_is_waited_for(port
 async def test_a_second_request_has_its_own_deadline(port: int) -> None:
     answer = await talk(port, HEAD + b"\r\nabcde", HEAD)
     assert answer.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 408 " in answer
+
+
+@pytest.mark.parametrize("reads", [0, 8 << 20], ids=["nothing", "a part"])
+async def test_a_client_that_does_not_read_its_response_loses_its_connection(port: int, reads: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(GET_LARGE)
+    if reads:
+        await asyncio.wait_for(reader.readexactly(reads), 25)
+    writer.transport.pause_reading()
+    await asyncio.wait_for(closed_by_peer(writer), 25)
+    writer.close()
+
+
+async def closed_by_peer(writer: asyncio.StreamWriter) -> None:
+    """It is reset, so that nothing has to be read first."""
+    connection = writer.get_extra_info("socket")
+    while connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_ESTABLISHED:
+        await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_reads_has_the_whole_response(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(GET_LARGE)
+    received = 0
+    while piece := await asyncio.wait_for(reader.read(1 << 20), 25):
+        received += len(piece)
+        await asyncio.sleep(0.03)  # longer than its grace in all
+    assert received > LARGE
+    writer.close()
 
 
 def test_the_server_may_open_as_many_files_as_the_system_allows() -> None:

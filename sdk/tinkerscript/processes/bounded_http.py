@@ -1,9 +1,13 @@
-"""uvicorn's HTTP protocol with bounds: on the size of a request's head, and on the time that head and body may take.
+"""uvicorn's HTTP protocol with bounds: on the size of a request's head, and on the time that head, body and the reading
+of the response may take.
 
-Without them a client that opens connections and sends nothing, or a byte now and then, keeps each for ever.
+Without them a client that opens connections and sends nothing, or a byte now and then, keeps each for ever; one that
+does not read keeps its response in memory too. Servers and gateways have it; no client needs it, or uvicorn.
 """
 
 import asyncio
+import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,22 +17,31 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEAD_LIMIT_BYTES = 64 << 10
 # From the opened connection, or from the first byte of a later request on it, to the end of the head. Seconds.
 HEAD_S = 10.0
-# A body is looked at this often, and after the grace must have come at this rate on average.
+# A body is looked at this often, and after the grace must have come at this rate on average since it was last fast.
 BODY_CHECK_S, BODY_GRACE_S, BODY_BYTES_PER_S = 5.0, 30.0, 8 << 10
+# Of a response that waits for its client to read, the same: after the grace it must have gone at this rate on average.
+READ_CHECK_S, READ_GRACE_S, READ_BYTES_PER_S = 5.0, 60.0, 1 << 10
+AT_ONCE = struct.pack("ii", 1, 0)
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Refuses a head without end (431) and a request that does not arrive in time (408), and closes the connection."""
+    """Refuses a head without end (431) and a request that does not arrive in time (408), and closes the connection.
+
+    It closes that of a client that does not read its response too.
+    """
 
     head_s, body_check_s, body_grace_s = HEAD_S, BODY_CHECK_S, BODY_GRACE_S
+    read_check_s, read_grace_s = READ_CHECK_S, READ_GRACE_S
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.is_in_head, self.head_bytes = False, 0
         self.body_bytes, self.body_began = 0, 0.0
         self.deadline: asyncio.TimerHandle | None = None
+        self.unread_bytes, self.unread_since = 0, 0.0
+        self.reading: asyncio.TimerHandle | None = None  # beside the deadline: a next request may be on its way
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -36,10 +49,12 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
+        self._reading_ended()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
         self._expect_nothing()
+        self._reading_ended()
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
@@ -61,6 +76,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._expect_nothing()
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._reading_begins()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_begins()
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.is_in_head:
@@ -69,13 +92,38 @@ class BoundedHttp(HttpToolsProtocol):
                 self._refuse(TOO_LARGE)
 
     def _check_body(self) -> None:
-        if self.flow.read_paused:  # it is the application that is slow: the client's time begins anew
+        is_fast = self.body_bytes >= self.body_grace_s * BODY_BYTES_PER_S  # so far: what comes now has to come as well
+        if is_fast or self.flow.read_paused:  # paused: it is the application that is slow
             self.body_bytes, self.body_began = 0, time.monotonic()
         late_s = time.monotonic() - self.body_began - self.body_grace_s
         if late_s > 0 and self.body_bytes < late_s * BODY_BYTES_PER_S:
             self._refuse_slow()
         else:
             self._expect(self.body_check_s, self._check_body)
+
+    def _reading_begins(self) -> None:
+        if self.reading is None and self.transport.get_write_buffer_size():
+            self.unread_bytes, self.unread_since = self.transport.get_write_buffer_size(), time.monotonic()
+            self.reading = self.loop.call_later(self.read_check_s, self._check_reading)
+
+    def _check_reading(self) -> None:
+        unread_bytes, self.reading = self.transport.get_write_buffer_size(), None
+        late_s = time.monotonic() - self.unread_since - self.read_grace_s
+        read_bytes = self.unread_bytes - unread_bytes
+        # More was written, which is once most was read, or enough was read so far: its time begins anew.
+        if read_bytes < 0 or read_bytes >= self.read_grace_s * READ_BYTES_PER_S:
+            self._reading_begins()
+        elif unread_bytes and late_s > 0 and read_bytes < late_s * READ_BYTES_PER_S:
+            # Closing would wait for it to read, here and then in the system, which keeps what is not sent.
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+            self.transport.abort()
+        elif unread_bytes:
+            self.reading = self.loop.call_later(self.read_check_s, self._check_reading)
+
+    def _reading_ended(self) -> None:
+        if self.reading is not None:
+            self.reading.cancel()
+            self.reading = None
 
     def _refuse_slow(self) -> None:
         if self.is_in_head and self.cycle is not None and not self.cycle.response_complete:
