@@ -21,6 +21,7 @@ from gpu_runtime.processes.progress_bars import bars_lock_set
 from .cpu.malloc import heap_keep
 from .nodes.job import interface_toward
 from .nodes.same_model import same_model_verify
+from .nodes.strangers import strangers_refuse
 from .rank_spec import RankSpec
 
 if TYPE_CHECKING:
@@ -112,7 +113,10 @@ def rank_load(spec: RankSpec) -> "RankTrainer":
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
     if spec.peer:
         same_model_verify(spec.base_model_path, spec.node)
-    return RankTrainer(spec)
+    trainer = RankTrainer(spec)
+    if spec.world_size > 1:
+        strangers_refuse()  # among the groups that DeepSpeed has made meanwhile
+    return trainer
 
 
 def _process_group_make(spec: RankSpec, backend: str) -> None:
@@ -134,3 +138,5 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
         backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device,
         timeout=timedelta(seconds=COLLECTIVE_S),
     )  # fmt: skip
+    if spec.world_size > 1:
+        strangers_refuse()

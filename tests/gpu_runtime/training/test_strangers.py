@@ -1,0 +1,88 @@
+"""Another user of the machine who connects to a rank is refused, before anything is sent between the ranks."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.training.nodes.strangers import StrangerConnected, strangers_refuse
+from support.another_user import NOBODY, require_root
+
+# Imports what another user could not read, connects, sends the numbers by which gloo knows its peers, and stays.
+CONNECTS = """
+import encodings.idna, os, socket, struct, sys
+os.setgroups([]); os.setgid({user}); os.setuid({user})
+held = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(8)]
+for number, connection in enumerate(held):
+    connection.sendall(struct.pack("<q", number))
+print("connected", flush=True)
+sys.stdin.read()
+"""
+# Rank 0 of two, whose other rank comes once somebody else is connected: its FileStore has nothing of it before.
+RANK = """
+import os, sys
+os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+from gpu_runtime.training.rank_process import _process_group_make
+from gpu_runtime.training.rank_spec import RankSpec
+from tinkerscript.wire.config import SessionConfig
+rank = int(sys.argv[2])
+if rank:
+    print("ready", flush=True)
+    sys.stdin.readline()
+_process_group_make(RankSpec("", SessionConfig(), rank, 2, sys.argv[1], "cpu", 1), "gloo")
+print("connected", flush=True)
+"""
+
+
+@contextmanager
+def stranger(port: int) -> Iterator[None]:
+    command = [sys.executable, "-c", CONNECTS.format(user=NOBODY), str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "connected\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def test_a_connection_of_another_user_is_refused_and_one_of_our_own_is_not() -> None:
+    require_root()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
+            strangers_refuse()
+            with stranger(port), server.accept()[0], pytest.raises(StrangerConnected) as refused:
+                strangers_refuse()
+    assert f"user {NOBODY} " in str(refused.value) and str(port) in str(refused.value)
+
+
+@pytest.mark.engine
+def test_who_takes_the_place_of_a_rank_ends_the_start_before_anything_is_sent(tmp_path: Path) -> None:
+    require_root()
+    command = [sys.executable, "-c", RANK, str(tmp_path / "ranks")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "0"], **pipes) as first, subprocess.Popen([*command, "1"], **pipes) as second:
+        try:
+            assert second.stdout.readline() == "ready\n"
+            with stranger(port_of(first)):
+                said, errors = second.communicate("\n", timeout=60), first.communicate(timeout=60)[1]
+        finally:
+            first.kill()
+            second.kill()
+    assert "StrangerConnected" in errors and f"user {NOBODY} " in errors, (errors, said)
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
+    """Where it listens, once it does."""
+    import psutil
+
+    while process.poll() is None:
+        for found in psutil.Process(process.pid).net_connections("tcp"):
+            if found.status == psutil.CONN_LISTEN:
+                return found.laddr.port
+    raise AssertionError(process.stderr.read())
