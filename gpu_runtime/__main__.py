@@ -40,6 +40,9 @@ def process_begin() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     faulthandler.enable()  # a crash in C leaves a stack in the log
+    if folder := os.environ.get("TINKERSCRIPT_RUNTIME_DIR"):
+        # What torch compiles is loaded and run: by default it is where another user of the machine could put it first.
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "compiled"))
 
 
 def exit_code(life: Coroutine[Any, Any, bool]) -> int:

@@ -4,13 +4,17 @@ Everything that decides who may do what is in there: the secret that signs, the 
 with links of mails that were not sent.
 """
 
+import contextlib
 import os
+import shutil
 import stat
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
 OF_OTHERS = 0o077
+COMPILED_FOLDER = "compiled"  # what torch compiled for runtimes (console/scheduling/launchers/process.py)
+MOST_COMPILED_BYTES = 4 << 30
 # Base models: public, and read by containers as a user of their own. The folder above them keeps strangers out.
 LEFT_AS_THEY_ARE = ("models",)
 
@@ -42,6 +46,21 @@ def data_files_close(folder: Path) -> int:
         for name in (*folders, *files):
             closed += _close(Path(root, name))
     return closed
+
+
+def compiled_prune(folder: Path) -> bool:
+    """Remove what torch compiled for runtimes of earlier versions and models, once all of it is more than
+    MOST_COMPILED_BYTES. A runtime that needs some of it compiles it anew."""
+    compiled = folder / COMPILED_FOLDER
+    size_bytes = 0
+    for root, _, files in os.walk(compiled):
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):  # a runtime that outlived its server compiles
+                size_bytes += Path(root, name).lstat().st_size
+    if size_bytes <= MOST_COMPILED_BYTES:
+        return False
+    shutil.rmtree(compiled, ignore_errors=True)
+    return True
 
 
 def _close(path: Path) -> bool:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from console.config.data_folder import data_files_close, data_folder_open
+from console.config import data_folder
+from console.config.data_folder import compiled_prune, data_files_close, data_folder_open
 from support.another_user import NOBODY, readable_copy, require_root, run_as_nobody
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,3 +100,13 @@ def test_a_file_system_without_permissions_is_refused(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Path, "chmod", lambda *_: None)  # as FAT and some network file systems do
     with pytest.raises(ImproperlyConfigured, match="keeps no permissions"):
         data_folder_open(data)
+
+
+def test_what_was_compiled_is_removed_once_it_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_folder, "MOST_COMPILED_BYTES", 9)
+    assert not compiled_prune(tmp_path), "there is none"
+    (tmp_path / "compiled" / "ab").mkdir(parents=True)
+    (tmp_path / "compiled" / "ab" / "kernel.so").write_bytes(b"123456789")
+    assert not compiled_prune(tmp_path)
+    (tmp_path / "compiled" / "kernel.cpp").write_bytes(b"0")
+    assert compiled_prune(tmp_path) and not (tmp_path / "compiled").exists()

@@ -87,3 +87,14 @@ async def test_one_that_waits_with_its_libraries_becomes_a_sessions_at_once_and_
         await asyncio.to_thread(process.wait, 20)
         said.close()
         ours.close()
+
+
+def test_what_torch_compiles_lies_in_the_sessions_folder_where_no_launcher_names_another(tmp_path: Path) -> None:
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    program = f"import os, gpu_runtime.__main__ as runtime; runtime.process_begin(); print(os.environ[{name!r}])"
+    environment = os.environ | {"TINKERSCRIPT_RUNTIME_DIR": str(tmp_path)}
+    environment.pop(name, None)
+    started = [sys.executable, "-c", program]
+    for given, wanted in (({}, f"{tmp_path}/compiled"), ({name: "/given"}, "/given")):
+        found = subprocess.run(started, env=environment | given, capture_output=True, text=True, timeout=60)
+        assert found.stdout.strip() == wanted, found.stderr

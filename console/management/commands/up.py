@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
-from console.config.data_folder import data_files_close
+from console.config.data_folder import compiled_prune, data_files_close
 from console.config.full_disk import disk_full_of
 from console.errors import DiskFull, StorageUnavailable
 from console.live.local_wakes import sockets_clear
@@ -92,6 +92,7 @@ class Command(BaseCommand):
         _port_check()
         self._say(f"data    {settings.DATA}")
         data_files_close(settings.DATA)
+        compiled_prune(settings.DATA)
         sockets_clear()
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from console.config.data_folder import COMPILED_FOLDER
 from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.protocol import (
@@ -32,6 +33,9 @@ from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
 WARM_MARK = "warm_launch"  # a file of the session's folder: the mark of its last runtime that was started before it
+# Programs that torch compiles for one runtime serve the next. By default they lie in the system's folder for temporary
+# files, under a name that another user of the machine could take first: what is found there is loaded and run.
+COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 KILL_WAIT_S = 5.0
 SHARED_MEMORY = Path("/dev/shm")
 OPEN_FILES = 65_536  # a gateway holds one connection per call in flight; the usual soft limit is 1,024
@@ -91,6 +95,7 @@ class ProcessLauncher:
             "PYTHONPATH": code_path(),
             "PYTHONUNBUFFERED": "1",
             MARK: mark,
+            COMPILED: inherited.get(COMPILED) or str(settings.DATA / COMPILED_FOLDER),
             **_devices(handle),
             **cpus_environment(self._cpus),
         }

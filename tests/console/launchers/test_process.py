@@ -73,6 +73,14 @@ def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(t
         launcher.stop(handle, grace_s=0)
 
 
+@pytest.mark.parametrize("chosen", ["", "/a/folder"])
+def test_what_torch_compiles_is_kept_where_no_other_user_can_put_it(chosen, launch, settings, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", chosen)
+    program = "import os, time; print(os.environ['TORCHINDUCTOR_CACHE_DIR'], flush=True); time.sleep(60)"
+    launcher, handle = launch(program)
+    assert launcher.logs(handle, lines=1) == [chosen or str(settings.DATA / "compiled")]
+
+
 def is_alive(pid: int) -> bool:
     stat = processes.stat_read(pid)
     return stat is not None and stat.state not in "ZX"
