@@ -68,7 +68,7 @@ async def load_and_serve(
     archive = Archive(assignment, store, journal, replica, config.runtime_dir)
     async with archive_on_failure(agent, archive):
         devices_verify(config.gpus)
-        with handover_folder(config.session_id) as handover:
+        with handover_folder(config.session_id, assignment.engine_nodes) as handover:
             if loaded is not None:
                 why = misfit(loaded, assignment.base_model_path, assignment.config, config.gpus)
                 fit_report(agent.report, loaded, why)

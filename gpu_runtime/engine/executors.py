@@ -8,6 +8,8 @@ from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from gpu_runtime.engine.grammars.budget import budget_install
+from gpu_runtime.engine.over_nodes.part import network_choose, part_of
+from gpu_runtime.engine.over_nodes.queue_keys import queues_protect
 
 IN_FILE = "file://"
 
@@ -39,4 +41,14 @@ class BoundedMultiprocExecutor(MultiprocExecutor):
 
     def _init_executor(self) -> None:
         budget_install()
+        super()._init_executor()
+
+
+class NodesExecutor(BoundedMultiprocExecutor):
+    """One worker on each of several nodes; this one's in a process of its own."""
+
+    def _init_executor(self) -> None:
+        folder, peer = part_of(self.vllm_config)
+        network_choose(peer)
+        queues_protect(folder)
         super()._init_executor()

@@ -15,12 +15,12 @@ from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.health.nvml import nvml_open
 from gpu_runtime.placement import Placement
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.device_split import SIZES, layers_divide
 from tinkerscript.wire.training.weight_shapes import weights_count
 
 log = logging.getLogger(__name__)
 GIB = 1 << 30
 WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round number, not measured
-SIZES = (1, 2, 4, 8, 16)  # vLLM pads a vocabulary to a multiple of 64, which it must share out evenly
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class EngineNeeds:
 
     def divides(self, count: int) -> bool:
         """Whether vLLM can share the layers out among ``count`` devices."""
-        has_keys = self.key_heads % count == 0 or count % self.key_heads == 0
-        return self.heads % count == 0 and self.intermediate % count == 0 and has_keys
+        return layers_divide(count, heads=self.heads, key_heads=self.key_heads, intermediate=self.intermediate)
 
     def device_bytes(self, count: int) -> int:
         """On each of ``count`` devices."""

@@ -11,14 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
+from gpu_runtime.engine.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
 from gpu_runtime.engine.grammars.trial import GrammarTrial
+from gpu_runtime.engine.over_nodes.arguments import engine_config, llm_start
+from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.raw_logprobs import is_raw, raw_asked
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
-from gpu_runtime.engine.vllm_output import call_spans, delta_of, keeps_times
-from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
-from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
+from gpu_runtime.engine.vllm_output import call_spans, delta_of
+from gpu_runtime.engine.vllm_process import child_variables, started_with, vllm_import
+from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, RuntimeFault, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 # one pass of the model where they are kept.
 START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
 
-TOP_LOGPROBS = 20  # alternatives of a token; the gateway refuses more
 REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that did not take them
 
 
@@ -46,12 +47,12 @@ class VllmEngine:
 
     def __init__(
         self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False,
-        scores_raw: bool = False,
+        scores_raw: bool = False, others: OtherNodes | None = None,
     ) -> None:  # fmt: skip
         self.llm = llm
         self.context_length = context_length
         self.shares_device = shares_device
-        self._keeps_calls, self._scores_raw = keeps_calls, scores_raw
+        self._keeps_calls, self._scores_raw, self._others = keeps_calls, scores_raw, others
         self._versions = ServedVersions()
         self.calls_in_flight = 0
         self._grammars, self._trial = GrammarCompiler(llm.vllm_config), GrammarTrial(llm.vllm_config)
@@ -74,42 +75,32 @@ class VllmEngine:
         shares_device: bool = False,
         gpus: Sequence[str] = (),
         tensor_parallel: int = 1,
+        others: OtherNodes | None = None,
     ) -> "VllmEngine":
-        """Load ``model_path`` and wait until it can serve. Raises EngineDead, ModelUnsupported.
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead, ModelUnsupported; over several nodes
+        NodesDiffer, PlacementImpossible.
 
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
         ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``.
+        ``others`` are its parts on other nodes, whom it ends with itself; the caller, where it does not start.
         """
-        # Here and not above: vLLM reads its environment when it is imported.
         await asyncio.to_thread(vllm_import, device)
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.v1.engine.async_llm import AsyncLLM
-
-        arguments = AsyncEngineArgs(
-            model=model_path,
-            dtype=dtype_name(config, device),
-            max_model_len=config.max_context_length,
-            seed=config.seed,
-            # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains nothing.
-            enforce_eager=device == "cpu",
-            max_num_seqs=256,
-            worker_extension_cls="gpu_runtime.engine.vllm_worker.EngineWorker",
-            generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
-            logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
-            max_logprobs=TOP_LOGPROBS + 1,  # and the one of raw_logprobs.py
-            structured_outputs_config={"backend": BACKEND},
-            disable_log_stats=not keeps_times(),  # a call's times in the core: see call_spans
-            **placed(device, tensor_parallel=tensor_parallel, shares_device=shares_device),
-        )
         try:
+            vllm_config = engine_config(
+                model_path, config, device, shares_device=shares_device, tensor_parallel=tensor_parallel,
+                part=others.own if others else None,
+            )  # fmt: skip
+            if others is not None:
+                await asyncio.to_thread(others.start)
             with started_with(child_variables(device, gpus)):
-                start = kept_from_children()(AsyncLLM.from_engine_args)
+                start = kept_from_children()(llm_start)
                 async with asyncio.timeout(START_S):
-                    llm = await asyncio.to_thread(start, arguments)
+                    llm = await asyncio.to_thread(start, vllm_config)
         except ValueError as refusal:  # of its configuration, before any process is started
             raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:
-            raise EngineDead(f"the engine did not start: {error}") from error
+            dead = EngineDead(f"the engine did not start: {error}")
+            raise (await others.cause(dead) if others is not None else dead) from error
         await llm.collective_rpc("grammars_bound")
         if device == "cpu":
             await llm.collective_rpc("seeds_set_right")
@@ -118,7 +109,7 @@ class VllmEngine:
             await llm.collective_rpc("layers_flatten")
         engine = cls(
             llm, config.max_context_length, shares_device=shares_device, keeps_calls=config.max_staleness > 0,
-            scores_raw=device == "cpu",
+            scores_raw=device == "cpu", others=others,
         )  # fmt: skip
         if (stacks := stacks_folder()) is not None:
             await llm.collective_rpc("stacks_register", args=(str(stacks),))
@@ -166,7 +157,7 @@ class VllmEngine:
         except VLLMClientError as error:
             raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
-            raise EngineDead(f"the engine failed while generating: {error}") from error
+            raise await self._named(EngineDead(f"the engine failed while generating: {error}")) from error
         finally:
             await stream.aclose()
             self.calls_in_flight -= 1
@@ -245,8 +236,13 @@ class VllmEngine:
 
     @property
     def dead(self) -> bool:
-        """Whether vLLM has lost one of its processes."""
+        """Whether vLLM has lost one of its processes. Raises EngineDead, which names it, where a node is lost."""
+        if self._others is not None and self._others.lost is not None:
+            raise self._others.lost
         return self.llm.errored
+
+    async def _named(self, failure: EngineDead) -> RuntimeFault:
+        return failure if self._others is None else await self._others.cause(failure)
 
     async def close(self) -> None:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""
@@ -254,6 +250,8 @@ class VllmEngine:
             self.llm.output_handler.cancel()
         await asyncio.to_thread(self._trial.close)
         await asyncio.to_thread(self.llm.shutdown, timeout=0.0)
+        if self._others is not None:
+            await asyncio.to_thread(self._others.close)
         # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
         vars(self.llm)["shutdown"] = lambda timeout=None: None
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import tensor_parallel_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
@@ -29,6 +30,8 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import folder_refusal, positions_count
+
+from .engine_nodes import engine_nodes
 
 log = logging.getLogger(__name__)
 
@@ -132,24 +135,28 @@ async def open_engine_and_trainer(
             return
         log.info("what was loaded before the session does not fit it: %s", why)
         await loaded.close()
-    async with _both_opened(assignment.session_id, model, config, given, on_progress) as both:
+    nodes = assignment.engine_nodes
+    async with _both_opened(assignment.session_id, model, config, given, on_progress, nodes) as both:
         yield both
 
 
 @asynccontextmanager
 async def _both_opened(
-    name: str, model: str, config: SessionConfig, given: int, on_progress: Callable[[], None]
+    name: str, model: str, config: SessionConfig, given: int, on_progress: Callable[[], None], nodes: int = 1
 ) -> AsyncIterator[tuple[Engine, TrainerRanks, Comparison]]:
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(config, gpus_given(config, given))
     tensor_parallel = await asyncio.to_thread(tensor_parallel_plan, Path(model), config, placement)
-    trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
+    trainer = TrainerRanks(
+        model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared,
+        engine_nodes=nodes,
+    )  # fmt: skip
 
-    async def start() -> Engine:
+    async def start(others: OtherNodes | None) -> Engine:
         load = partial(
             VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
-            tensor_parallel=tensor_parallel,
+            tensor_parallel=tensor_parallel, others=others,
         )  # fmt: skip
         loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
         return await engines_start(loads, on_progress=on_progress)
@@ -158,17 +165,19 @@ async def _both_opened(
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:
         await loading
-        with handover_make(f"{name}-rehearsal") as handover:
+        with handover_make(f"{name}-rehearsal", nodes) as handover:
             await rehearse(engine, trainer, Path(model), handover, comparison.alone)
 
     try:
-        async with engine_loaded(start, trainer.ready, shared=placement.shared) as (engine, loading):
-            comparison.begin(compare(engine, loading))
-            try:
-                if placement.shared:  # the trainer waits for the engine there, which sleeps while it is compared
-                    await comparison.passed()
-                yield engine, trainer, comparison
-            finally:
-                await comparison.end()
+        with engine_nodes(model, config, nodes) as others:
+            starting = partial(start, others)
+            async with engine_loaded(starting, trainer.ready, shared=placement.shared) as (engine, loading):
+                comparison.begin(compare(engine, loading))
+                try:
+                    if placement.shared:  # the trainer waits for the engine there, which sleeps while it is compared
+                        await comparison.passed()
+                    yield engine, trainer, comparison
+                finally:
+                    await comparison.end()
     finally:
         await trainer.close()

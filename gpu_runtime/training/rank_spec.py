@@ -23,6 +23,7 @@ class RankSpec:
     gpus: tuple[str, ...] = ()  # the devices it may see; empty: those of its parent
     shares_device: bool = False  # one GPU for the engine and the trainer
     node: str = ""  # the machine it is on, where the ranks are on several
+    engine_nodes: int = 1  # over how many of the session's machines the engine is spread
     peer: str = ""  # the address of another of them: the ranks meet over the interface that leads there
 
 

@@ -74,7 +74,7 @@ class RankProcesses:
 
     def _start_rank(self, spec: RankSpec, own_node: str) -> None:
         if spec.node != own_node:
-            there = RemoteRank(spec, self._main, own_node)
+            there = RemoteRank(spec, self._main, own_node, f"trainer-rank-{spec.rank}")
             self._connections.append(there.connection)
             self.processes.append(there)
             return
@@ -192,7 +192,7 @@ class TrainerRanks(RankProcesses):
 
     def __init__(
         self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
-        shares_device: bool = False,
+        shares_device: bool = False, engine_nodes: int = 1,
     ) -> None:  # fmt: skip
         if config.offload_optimizer and device == "cpu":
             raise PlacementImpossible("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
@@ -201,7 +201,18 @@ class TrainerRanks(RankProcesses):
         self.dtype = dtype_name(config.dtype, device)
         world = config.trainer_ranks
         threads = max(1, machine_share.cpus() * config.nodes // world)
-        spec = RankSpec(base_model_path, config, 0, world, "", device, threads, tuple(gpus), shares_device)
+        spec = RankSpec(
+            base_model_path,
+            config,
+            0,
+            world,
+            "",
+            device,
+            threads,
+            tuple(gpus),
+            shares_device,
+            engine_nodes=engine_nodes,
+        )
         super().__init__(spec, rank_main)
 
     async def configure(self, config: SessionConfig) -> None:

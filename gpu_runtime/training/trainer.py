@@ -18,10 +18,7 @@ from torch import Tensor
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import Datum
-from gpu_runtime.weights.cuda_ipc import ExportBuffers, handles_write
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
-from gpu_runtime.weights.shared_file import WeightFile
-from gpu_runtime.weights.shared_memory import SharedMemoryExport
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
@@ -31,6 +28,7 @@ from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, ad
 from .model_check import policy_verify
 from .models.adam import adam_set
 from .models.export import hugging_face_export
+from .models.publishing import WeightPublisher
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
@@ -77,9 +75,7 @@ class RankTrainer:
         self.configure(spec.config)
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] = lambda: None  # called after each row of a batch, each piece of a state
-        self.shared_weights = SharedMemoryExport()  # rank 0's
-        self.handover: WeightFile | None = None  # rank 0's
-        self.buffers = ExportBuffers()  # rank 0's, on a GPU: what engines may be reading
+        self.publisher = WeightPublisher(spec, self.dtype)
         self.references = References(self.config, lambda: base_load(spec, self.dtype))
         self._values: TokenValues | None = None  # of the last forward_backward
 
@@ -212,49 +208,8 @@ class RankTrainer:
         return float(self.engine.optimizer._global_grad_norm or 0.0)  # noqa: SLF001 - as said above
 
     def publish(self, folder: Path) -> None:
-        """Rank 0 leaves the weights for the engine in ``folder``: Hugging Face names, the engine's dtype.
-
-        Where they are whole in this process, the engine reads them from its memory (``weights/shared_memory.py``; on a
-        GPU ``weights/cuda_ipc.py``); else they are written into a file in shared memory (``weights/shared_file.py``).
-        """
-        if self.spec.device == "cuda":
-            self._publish_on_device(folder)
-            return
-        weights = list(plain_weights(self.engine.module.model))
-        if self._share(folder, weights):
-            return
-        if self.spec.rank == 0 and (self.handover is None or self.handover.folder != folder):
-            shapes = {name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights}
-            self.handover = WeightFile(folder, shapes, self.dtype)
-        for name, whole, weight in weights:
-            with deepspeed.zero.GatheredParameters(whole, enabled=self.config.zero_stage == 3):
-                if self.handover is not None:
-                    self.handover.write(name, weight())
-        self._barrier()
-
-    def _share(self, folder: Path, weights: Sequence[PlainWeight]) -> bool:
-        """Whether the engine can take the weights from this process's own memory."""
-        if self.config.zero_stage == 3 or self.config.lora_rank:
-            return False
-        shared = torch.ones(1)
-        if self.spec.rank == 0:
-            shared[0] = self.shared_weights.export({name: weight().detach() for name, _, weight in weights}, folder)
-        if self.spec.world_size > 1:
-            dist.broadcast(shared, src=0)
-        return bool(shared)
-
-    def _publish_on_device(self, folder: Path) -> None:
-        sharded = self.config.zero_stage == 3
-        weights: list[tuple[str, Tensor]] = []
-        for name, whole, weight in plain_weights(self.engine.module.model):
-            with deepspeed.zero.GatheredParameters(whole, enabled=sharded):
-                if self.spec.rank == 0:
-                    tensor = weight().detach().to(self.dtype)
-                    stays = not sharded and tensor.data_ptr() == whole[0].data_ptr() and tensor.is_contiguous()
-                    weights.append((name, tensor if stays else self.buffers.fill(name, tensor)))
-        if self.spec.rank == 0:
-            handles_write(weights, folder)
-        self._barrier()
+        """Leave the weights for the engine in ``folder`` (models/publishing.py)."""
+        self.publisher.publish(folder, list(plain_weights(self.engine.module.model)))
 
     def export_model(self, folder: Path) -> None:
         """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is.

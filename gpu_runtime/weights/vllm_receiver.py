@@ -13,10 +13,12 @@ from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 from gpu_runtime.health.stack_dumps import stacks_register
 
 from . import cuda_ipc
+from .handover_folder import handover_part
 from .onednn_repack import WeightPacking
 from .reader import MappedWeights, folder_tensors
 
 if TYPE_CHECKING:
+    from vllm.config import ParallelConfig
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
@@ -26,13 +28,18 @@ class WeightReceiver:
     # The worker's own. Declared and not set: vLLM refuses a mix-in that has an attribute of the worker's.
     model_runner: "GPUModelRunner"  # on a CPU a subclass of it
     device: torch.device
+    parallel_config: "ParallelConfig"
 
     mapped_weights = MappedWeights()  # a process has one worker, and it one model
     weight_packing: WeightPacking | None = None
 
     def stacks_register(self, folder: str) -> None:
-        """From now on this process is among those whose stacks are read; ``folder`` holds their names."""
-        stacks_register(Path(folder), "engine")
+        """From now on this process is among those whose stacks are read; ``folder`` holds their names.
+
+        They are read by pid, on the runtime's node.
+        """
+        if self.parallel_config.node_rank == 0:
+            stacks_register(Path(folder), "engine")
 
     def take_weights(self, folder: str) -> str:
         """Serve the weights that the trainer left in ``folder``, named as in the Hugging Face folder, from now on.
@@ -40,7 +47,7 @@ class WeightReceiver:
         Returns the way it took: "repacked" or, through vLLM's own loaders, "reloaded" or (on a GPU) "opened"; or
         "refused" and why, for weights that the model's loader does not know what to do with.
         """
-        path = Path(folder)
+        path = handover_part(Path(folder), self.parallel_config.node_rank)
         try:
             if (path / cuda_ipc.NAME).exists():
                 self.model_runner.reload_weights(weights_iterator=cuda_ipc.handles_read(path))
@@ -65,7 +72,7 @@ class WeightReceiver:
     def _tensors_take(self, tensors: dict[str, torch.Tensor]) -> str:
         model = self.model_runner.get_model()
         self.weight_packing = self.weight_packing or WeightPacking(model)
-        is_whole = self.model_runner.parallel_config.tensor_parallel_size == 1  # else vLLM's loaders take our part
+        is_whole = self.parallel_config.tensor_parallel_size == 1  # else vLLM's loaders take our part
         if self.device.type == "cpu" and is_whole and self.weight_packing.take(tensors):
             return "repacked"
         self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))

@@ -5,12 +5,9 @@ Slurm's own commands are asked for the others; one of Kubernetes has a pod on ea
 """
 
 import os
-import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import psutil
 
 from gpu_runtime.errors import PlacementImpossible, TrainerFailed
 
@@ -50,18 +47,6 @@ def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[Node]
     if len(found) != count or own not in found:
         raise PlacementImpossible(f"nodes={count}, and Slurm gave this job {len(found)}: {', '.join(found) or listed}")
     return [found.pop(own), *found.values()]
-
-
-def interface_toward(address: str) -> str:
-    """The name of the network interface over which ``address`` is reached. Raises OSError where there is none."""
-    family, kind, protocol, _, place = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.connect(place)  # a datagram socket: the kernel chooses the way, nothing is sent
-        own = probe.getsockname()[0]
-    for name, addresses in psutil.net_if_addrs().items():
-        if any(each.address.partition("%")[0] == own for each in addresses):
-            return name
-    raise OSError(f"no interface of this machine has the address {own}, by which {address} is reached")
 
 
 def _parse(line: str) -> Node | None:

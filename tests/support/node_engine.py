@@ -1,0 +1,90 @@
+"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over both. ``python node_engine.py FOLDER``
+
+``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became of it is left in
+``FOLDER/found.json``. The folder is the runtime's own too.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.engine.vllm_process import imports_begin
+from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, Trainer
+from gpu_runtime.loading import both
+from support.gateway_harness import make_assignment
+
+PROMPT = (0, 40, 41, 42, 2)
+TOKENS = 8
+
+
+async def greedy(engine: Engine, name: str) -> tuple[list[int], list[float]]:
+    """Tokens and their log-probabilities."""
+    options = SamplingOptions(max_tokens=TOKENS, temperature=0.0, ignore_eos=True)
+    found = [delta async for delta in engine.generate(name, PROMPT, options)]
+    return [token for delta in found for token in delta.token_ids_T], [
+        logprob for delta in found for logprob in delta.logprobs_T
+    ]
+
+
+def sample(ids: list[int], logprobs: list[float]) -> Sample:
+    """The prompt and this answer."""
+    asked = len(PROMPT)
+    return Sample((*PROMPT, *ids), (0,) * asked + (1,) * len(ids), (0.0,) * asked + tuple(logprobs), advantage=1.0)
+
+
+async def steps(engine: Engine, trainer: Trainer, folder: Path) -> dict[str, Any]:
+    """Greedy before and after a step, and what the trainer makes of the same tokens."""
+    before = await greedy(engine, "before")
+    await trainer.forward_backward([sample(*before)])
+    await trainer.optim_step(1)
+    await trainer.publish(folder / "handover")
+    await engine.load_weights(folder / "handover", 1)
+    after = await greedy(engine, "after")
+    (trained_T,) = await trainer.logprobs([sample(*after)])
+    return {"before": before, "after": after, "trained": trained_T[-TOKENS:]}
+
+
+async def until_lost(engine: Engine, folder: Path, *, is_busy: bool) -> None:
+    """Serve, one call after another where it ``is_busy``, until a node is lost. Raises EngineDead."""
+    (folder / "serves").touch()
+    number = 0
+    while not engine.dead:
+        number += 1
+        await (greedy(engine, f"call {number}") if is_busy else asyncio.sleep(0.1))
+
+
+async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What is wanted."""
+    assignment = make_assignment(max_context_length=256, learning_rate=1e-2, **wanted["config"])
+    assignment = assignment.model_copy(
+        update={"base_model_path": str(folder / "model"), "engine_nodes": wanted.get("engine_nodes", 1)}
+    )
+    try:
+        async with both.open_engine_and_trainer(assignment, 0, lambda: None) as (engine, trainer, comparison):
+            await comparison.passed()
+            if wanted.get("lost"):
+                await until_lost(engine, folder, is_busy=wanted["lost"] == "busy")
+            return await steps(engine, trainer, folder)
+    except RuntimeFault as fault:
+        return {"fault": type(fault).__name__, "says": str(fault)}
+
+
+def main(folder: Path) -> None:
+    """Write what was found."""
+    began = time.monotonic()
+    os.environ["TINKERSCRIPT_RUNTIME_DIR"] = str(folder)
+    imports_begin()
+    wanted = json.loads((folder / "config.json").read_text())
+    found = asyncio.run(whole(folder, wanted))
+    partly = folder / "found.partial"
+    partly.write_text(json.dumps(found | {"seconds": time.monotonic() - began}))
+    partly.rename(folder / "found.json")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
