@@ -89,8 +89,11 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
     hidden, layers = fields.get("hidden_size", 0), fields.get("num_hidden_layers", 0)
     heads = fields.get("num_attention_heads", 0)
     width = fields.get("head_dim", hidden // heads if heads else 0)
-    token_values = 2 * layers * fields.get("num_key_value_heads", heads) * width
-    return ModelShape(parameters, hidden, layers, fields.get("vocab_size", 0), token_values)
+    key_heads = fields.get("num_key_value_heads", heads)
+    return ModelShape(
+        parameters, hidden, layers, fields.get("vocab_size", 0), 2 * layers * key_heads * width,
+        heads, key_heads, fields.get("intermediate_size", 0),
+    )  # fmt: skip
 
 
 def _folder(name: str, path: str) -> BaseModel:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.device_split import layers_divide
 
 GIB = 1 << 30
 PROCESS_BYTES = 3 * (GIB // 2)  # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
@@ -36,6 +37,7 @@ class ModelShape:
     """What the estimate needs of a model; all but ``parameters`` are 0 where they are not known.
 
     ``token_values``: numbers that the engine keeps of one token, keys and values of all layers.
+    ``heads``, ``key_heads`` and ``intermediate`` say among how many places its layers can be shared out.
     """
 
     parameters: int
@@ -43,6 +45,14 @@ class ModelShape:
     layers: int = 0
     vocabulary: int = 0
     token_values: int = 0
+    heads: int = 0
+    key_heads: int = 0
+    intermediate: int = 0
+
+    def divides(self, count: int) -> bool:
+        """Whether one engine can be spread over ``count`` places; not where that is not known."""
+        sizes = {"heads": self.heads, "key_heads": self.key_heads, "intermediate": self.intermediate}
+        return all(sizes.values()) and layers_divide(count, **sizes)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
 """The parts of memory_estimate.py on the places of a session: its machines, or its GPUs and their host.
 
-On a CPU the ranks are spread evenly over the session's machines, of which the first has all else. Of GPUs, each rank
-has one and engines have the others; where there are no others, engines and ranks have the same ones.
+On a CPU the ranks are spread evenly over the session's machines, of which the first has all else; where it has too
+little memory for that, the engine is spread over all of them. Of GPUs, each rank has one and engines have the others;
+where there are no others, engines and ranks have the same ones.
 """
 
 from collections.abc import Iterator
 
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
-from tinkerscript.wire.training.device_split import engine_device_count
+from tinkerscript.wire.training.device_split import SIZES, engine_device_count
 
 from .memory_estimate import PROCESS_BYTES, ModelShape, SessionMemory
 
 ENGINE_SHARE = {False: 0.92, True: 0.5}  # of a GPU, alone and beside a rank: gpu_runtime/engine/vllm_process.py
-SPREADS = (1, 2, 4, 8, 16)  # over how many GPUs one engine may be spread
 SUMS = ("total_bytes", "available_bytes")
 PARTS = [name for name in MemoryPlace.model_fields if name.endswith("_bytes") and name not in SUMS]
 
@@ -36,6 +36,7 @@ def memory_predict(
     return MemoryEstimate(
         total_bytes=sum(all_of.values()),
         engines=max(1, sum(place.engines for place in places)),
+        engine_nodes=1 if devices else sum(place.engine_weights_bytes > 0 for place in places),
         engine_bytes=all_of["engine_weights_bytes"] + all_of["cache_bytes"],
         trainer_bytes=all_of["weights_bytes"] + all_of["gradient_bytes"],
         places=places,
@@ -57,13 +58,25 @@ def place_short(estimate: MemoryEstimate) -> MemoryPlace | None:
 def _machines(memory: SessionMemory, available: int | None, *, trains: bool) -> Iterator[MemoryPlace]:
     nodes = memory.config.nodes if trains else 1
     ranks = memory.config.trainer_ranks // nodes if trains else 0
-    for node in range(nodes):
-        parts = _of_ranks(memory, ranks)
-        if node == 0:
-            parts |= {"engine_weights_bytes": memory.model, "cache_bytes": memory.cache, "process_bytes": PROCESS_BYTES}
-            parts["handover_bytes"] = memory.handover if trains else 0
-        name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
-        yield _place(name, parts, available, engines=int(node == 0), ranks=ranks)
+    first, *others = (_machine(memory, available, node, nodes, ranks, spread=1) for node in range(nodes))
+    is_short = available is not None and place_least_bytes(first) > available
+    if not (others and is_short and memory.shape.divides(nodes)):
+        yield from (first, *others)
+        return
+    yield from (_machine(memory, available, node, nodes, ranks, spread=nodes) for node in range(nodes))
+
+
+def _machine(
+    memory: SessionMemory, available: int | None, node: int, nodes: int, ranks: int, *, spread: int
+) -> MemoryPlace:
+    """Number ``node`` of ``nodes`` that have ``ranks`` each, and the first ``spread`` of them a part of the engine."""
+    parts = _of_ranks(memory, ranks)
+    if node < spread:
+        # Of each: a worker has the room for keys and values that a whole engine has, which holds more tokens then.
+        parts |= {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache}
+        parts |= {"process_bytes": PROCESS_BYTES, "handover_bytes": memory.handover if ranks else 0}
+    name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
+    return _place(name, parts, available, engines=int(node == 0), ranks=ranks)
 
 
 def _gpus(
@@ -96,7 +109,7 @@ def _gpus(
 
 def _spread(memory: SessionMemory, most: int, usable: int | None) -> int:
     """Over how many GPUs one engine is spread: the fewest that its weights and one context fit, else the most."""
-    possible = [count for count in SPREADS if count <= most]
+    possible = [count for count in SIZES if count <= most]
     if usable is None:
         return 1
     return next((count for count in possible if (memory.model + memory.cache) // count <= usable), possible[-1])

@@ -64,6 +64,15 @@ def dry_run(
     )
 
 
+def engine_nodes(*, model: BaseModel, config: SessionConfig) -> int:
+    """Over how many of its machines a session of this configuration has its engine."""
+    shape = base_model_shape(model) if config.nodes > 1 else None
+    if shape is None:
+        return 1
+    limit_bytes = memory_limit_bytes(place=config.place, on_gpu=False)
+    return memory_predict(shape, config, machine_bytes=limit_bytes).engine_nodes
+
+
 def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | None) -> None:
     """Raises DoesNotFit, with the bytes of each part, for a machine or GPU that holds more than it has."""
     short = place_short(memory)

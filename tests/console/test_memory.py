@@ -1,5 +1,7 @@
 """Predicted memory: the formula, by hand, of the whole session and of each machine and GPU."""
 
+from dataclasses import replace
+
 import pytest
 
 from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape
@@ -81,7 +83,7 @@ def test_activations_and_head_grow_with_the_micro_batch(option: dict, kept: int)
 
 def test_the_parts_add_up() -> None:
     estimate = memory_predict(SHAPE, SessionConfig(kl_coef=0.1))
-    parts = estimate.model_dump(exclude={"total_bytes", "engines", "places"})
+    parts = estimate.model_dump(exclude={"total_bytes", "engines", "engine_nodes", "places"})
     assert sum(parts.values()) == estimate.total_bytes == sum(place.total_bytes for place in estimate.places)
 
 
@@ -92,6 +94,24 @@ def test_the_ranks_are_on_all_machines_and_the_rest_on_the_first() -> None:
     only_first = first.engine_weights_bytes + first.cache_bytes + first.handover_bytes + first.process_bytes
     assert only_first == 4 * P + FIXED + 4 * P and first.total_bytes - only_first == others[0].total_bytes
     assert others[0].optimizer_bytes == 2 * P * 8 // 8 and others[0].reference_bytes == 2 * P * 4 // 8
+
+
+def test_an_engine_that_the_first_machine_has_no_room_for_is_spread_over_all() -> None:
+    """Only as far as that helps, and where its layers can be shared out evenly among the machines."""
+    config = SessionConfig(nodes=2, trainer_ranks=2)
+    shape = replace(SHAPE, heads=4, key_heads=2, intermediate=128)
+    whole = memory_predict(shape, config)
+    least = place_least_bytes(whole.places[0])
+    assert memory_predict(shape, config, machine_bytes=least).engine_nodes == whole.engine_nodes == 1
+    spread = memory_predict(shape, config, machine_bytes=least - 1)
+    first, second = spread.places
+    assert spread.engine_nodes == 2 and place_short(spread) is None
+    assert first.total_bytes == second.total_bytes == whole.places[0].total_bytes - 4 * P // 2
+    assert (first.engines, second.engines, spread.engines) == (1, 0, 1)
+    assert first.engine_weights_bytes == second.engine_weights_bytes == 4 * P // 2
+    for other in ({"heads": 3}, {"intermediate": 129}, {"heads": 0}):
+        kept = memory_predict(replace(shape, **other), config, machine_bytes=least - 1)
+        assert kept.engine_nodes == 1 and place_short(kept) is not None
 
 
 def test_engines_and_ranks_have_gpus_of_their_own_where_there_are_enough() -> None:

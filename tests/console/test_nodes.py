@@ -1,5 +1,8 @@
 """A session over several machines: where it may be made, and what its launcher is told."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from console.errors import InvalidRequest
@@ -7,6 +10,7 @@ from console.scheduling.launchers.launch import runtime_launch
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.models import Session
+from console.sessions.runtime import leases
 from console.sessions.services import session_create, session_resume
 from support import factories
 from support.reconciler_world import FakeLauncher
@@ -66,6 +70,31 @@ def test_the_launcher_is_told_of_several_machines_alone(db, project, slurm) -> N
         runtime_launch(session, launcher=FakeLauncher(), warm=None, known=(), kept=0)
         handle = Session.objects.get(id=session.id).launch_handle
         assert handle.get("nodes", "not said") == (2 if nodes == 2 else "not said")
+
+
+def wide_model(folder: Path) -> Path:
+    """A folder that says the sizes of a model of 0.5 GiB in float32, without its weights."""
+    folder.mkdir()
+    config = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "hidden_size": 64}
+    (folder / "config.json").write_text(json.dumps(config))
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [1 << 27], "data_offsets": [0, 1 << 29]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    return folder
+
+
+@pytest.mark.parametrize(("gib", "nodes"), [(16, 1), (4, 2)])
+def test_a_runtime_is_told_over_how_many_machines_its_engine_is(
+    db, project, settings, tmp_path: Path, gib: int, nodes: int
+) -> None:
+    """4.25 GiB on the first of two machines with a whole engine, 4 with a half of it."""
+    resources = Resources(memory_bytes=int(gib * (1 << 30)), cpus=8)
+    settings.LAUNCHER = LauncherOptions(name="slurm", resources=resources)
+    settings.EXTRA_MODELS = {"wide": str(wide_model(tmp_path / "wide"))}
+    config = SessionConfig(trainer_ranks=2, nodes=2)
+    session = session_create(project=project, body=SessionCreate(base_model="wide", config=config))
+    Session.objects.filter(id=session.id).update(state="provisioning")
+    token = leases.lease_issue(session=session)
+    assert leases.runtime_register(session=leases.lease_check(token=token)).engine_nodes == nodes
 
 
 def test_another_number_of_ranks_is_a_multiple_of_the_machines(db, project, slurm) -> None:

@@ -22,6 +22,7 @@ from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
 from console.sessions.alerts.services import alerts_close, refusals_watch, steps_watch
+from console.sessions.dry_run import engine_nodes
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session, Upload
@@ -135,12 +136,14 @@ def runtime_register(*, session: Session) -> Assignment:
             span_begin(lease_sha256=row.lease_sha256, at=timezone.now())
     signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
     journal = [stored_file(file["key"], file) for file in journal_files(row.journal)]
+    config = SessionConfig.model_validate(row.config)
     return Assignment(
         session_id=row.id,
         kind=SessionKind(row.kind),
         base_model=row.base_model,
         base_model_path=model.path,
-        config=SessionConfig.model_validate(row.config),
+        config=config,
+        engine_nodes=engine_nodes(model=model, config=config),
         public_url=settings.PUBLIC_URL,
         episode_signing_key=signing_key.hex(),
         previous_episode_signing_keys=[key.hex() for key in previous_keys],

@@ -3285,6 +3285,12 @@ export interface components {
              */
             engine_bytes: number;
             /**
+             * Engine Nodes
+             * @description Machines that the engine is spread over: all, where the first has too little memory for it.
+             * @default 1
+             */
+            engine_nodes: number;
+            /**
              * Engines
              * @description At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer.
              * @default 1
@@ -3345,7 +3351,7 @@ export interface components {
             engine_weights_bytes: number;
             /**
              * Engines
-             * @description Engines that begin on it; one over several GPUs begins on the first.
+             * @description Engines that begin on it; one over several begins on the first.
              */
             engines: number;
             /** Gradient Bytes */
@@ -4362,7 +4368,7 @@ export interface components {
             };
             /**
              * Nodes
-             * @description Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More than 1 with the launchers slurm and kubernetes, and without GPUs.
+             * @description Machines that the trainer's ranks are spread over, evenly; the engine is on the first, or on all where it does not fit there. More than 1 with the launchers slurm and kubernetes, without GPUs.
              * @default 1
              */
             nodes?: number;

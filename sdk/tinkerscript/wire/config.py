@@ -209,8 +209,8 @@ class SessionConfig(Request):
         1,
         ge=1,
         le=64,
-        description="Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More "
-        "than 1 with the launchers slurm and kubernetes, and without GPUs.",
+        description="Machines that the trainer's ranks are spread over, evenly; the engine is on the first, or on all "
+        "where it does not fit there. More than 1 with the launchers slurm and kubernetes, without GPUs.",
     )
     # Off: ranks with rows of their own exchange gradients alone, and not tokens for heads in every layer.
     sequence_parallel: bool = Field(

@@ -93,7 +93,7 @@ class MemoryPlace(Response):
     """Predicted memory of a machine or a GPU, by part. ``total_bytes`` is the sum of the parts."""
 
     name: str = Field(description="machine, machine 1 of 2, GPU 1 of 4, host.")
-    engines: int = Field(description="Engines that begin on it; one over several GPUs begins on the first.")
+    engines: int = Field(description="Engines that begin on it; one over several begins on the first.")
     ranks: int = Field(description="Ranks of the trainer on it.")
     weights_bytes: int = Field(
         description="The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time."
@@ -119,6 +119,9 @@ class MemoryEstimate(Response):
     total_bytes: int
     engines: int = Field(
         1, description="At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer."
+    )
+    engine_nodes: int = Field(
+        1, description="Machines that the engine is spread over: all, where the first has too little memory for it."
     )
     engine_bytes: int = Field(description="Of all engines.")
     trainer_bytes: int = Field(description="Weights and gradients.")

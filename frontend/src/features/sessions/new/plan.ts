@@ -51,7 +51,7 @@ export function placeParts(place: MemoryPlace): [string, number][] {
 /** The parts that are not nothing, in the order in which they are explained. */
 export function memoryParts(memory: MemoryEstimate): [string, number][] {
   const parts: [string, number][] = [
-    [memory.engines > 1 ? `${memory.engines} engines, at most` : "Engine", memory.engine_bytes],
+    [engineName(memory), memory.engine_bytes],
     ["Trainer", memory.trainer_bytes],
     ["Optimizer", memory.optimizer_bytes],
     ["Reference", memory.reference_bytes],
@@ -61,6 +61,11 @@ export function memoryParts(memory: MemoryEstimate): [string, number][] {
     ["Processes", memory.process_bytes],
   ];
   return parts.filter(([, size]) => size > 0);
+}
+
+function engineName(memory: MemoryEstimate): string {
+  if (memory.engine_nodes > 1) return `Engine, over ${memory.engine_nodes} machines`;
+  return memory.engines > 1 ? `${memory.engines} engines, at most` : "Engine";
 }
 
 /** The prediction that comes with a refusal for memory. */
