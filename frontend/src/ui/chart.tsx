@@ -14,9 +14,12 @@ import { useColourScheme, usePrinting } from "./theme";
 import { useNear } from "./use-near";
 import { UserText } from "./user-text";
 
-// On its way while the page is painted without it: a page has its words before its curves.
 const plotLoad = retried(() => import("./plot"));
-void plotLoad().catch(() => undefined); // each chart that needs it asks again, and says what it lacks
+
+/** For pages with charts, as soon as their code is there: what draws is on its way while they are painted without it. */
+export function fetchPlots(): void {
+  void plotLoad().catch(() => undefined); // each chart that needs it asks again, and says what it lacks
+}
 
 export interface ChartProps {
   title: string;

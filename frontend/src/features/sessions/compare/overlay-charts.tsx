@@ -6,13 +6,15 @@ import { lastMeasuresQuery, metricsQuery, type LastMeasures } from "../../../api
 import { hasEnded } from "../../../api/sessions";
 import type { Evaluation, MetricColumns, Session } from "../../../api/types";
 import { axisOf } from "../../../ui/chart-axis";
-import { Chart } from "../../../ui/chart";
+import { Chart, fetchPlots } from "../../../ui/chart";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { overlaid, type Series } from "../../../ui/chart-data";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
+
+fetchPlots();
 
 export interface Compared {
   session: Session;

@@ -9,7 +9,7 @@ import type { SessionRecord } from "../../../live/record";
 import { useAddress, withPart } from "../../../ui/address-part";
 import { axisOf, type Axis } from "../../../ui/chart-axis";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
-import { Chart } from "../../../ui/chart";
+import { Chart, fetchPlots } from "../../../ui/chart";
 import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
@@ -21,6 +21,8 @@ import { GROUPS, REWARD, type Plot } from "./plots";
 import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
 import { SavedViews } from "./saved-views";
 import { useRunMarkers } from "./use-run-markers";
+
+fetchPlots();
 
 interface ChartsPanelProps {
   session: Session;

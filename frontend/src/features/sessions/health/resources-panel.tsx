@@ -2,11 +2,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { resourcesQuery } from "../../../api/resources";
-import { Chart } from "../../../ui/chart";
+import { Chart, fetchPlots } from "../../../ui/chart";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { resourceCharts } from "./resource-charts";
+
+fetchPlots();
 
 export function ResourcesPanel({ id, isLive }: { id: string; isLive: boolean }) {
   const { data, error } = useQuery(resourcesQuery(id, isLive));

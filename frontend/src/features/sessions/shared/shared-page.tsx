@@ -6,7 +6,7 @@ import { stepsOf } from "../../../api/metrics";
 import { sharedEpisodesQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
 import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import type { SharedRun } from "../../../api/types";
-import { Chart } from "../../../ui/chart";
+import { Chart, fetchPlots } from "../../../ui/chart";
 import { dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
@@ -22,6 +22,8 @@ import { StateBadge } from "../state-badge";
 import { useOnEnd } from "../use-on-end";
 import { SharedEpisode } from "./shared-episode";
 import { rememberToken, tokenOf } from "./shared-token";
+
+fetchPlots();
 
 const CHARTS: { title: string; unit?: string; lines: Line[] }[] = [
   { title: "Loss", lines: [["loss", "loss", "--series-2"]] },
