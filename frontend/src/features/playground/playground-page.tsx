@@ -108,7 +108,7 @@ function Questions({ known, columns: { columns, choose, remove, keep } }: { know
               Stop
             </Button>
           </div>
-          <p className="min-w-0 flex-1 text-xs text-muted">
+          <p className="min-w-0 flex-1 basis-56 text-xs text-muted">
             {mayAsk || !account
               ? "The warmer a token’s colour, the less likely it was. Nothing of this is trained; a run counts it as an abandoned episode of an evaluation."
               : "Viewers of a project cannot ask its models."}

@@ -20,7 +20,7 @@ interface Props {
 
 export function EpisodeFacets({ id, filter, isLive }: Props) {
   const { data, error, isPlaceholderData } = useQuery(facetsQuery(id, filter, isLive));
-  if (error) return <ErrorNotice error={error} />;
+  if (error) return <div className="mb-3"><ErrorNotice error={error} /></div>;
   if (!data) return <div className="mb-3 h-40 rounded-lg border border-line bg-surface" aria-busy />;
   const hasAny = data.episodes > 0 || Object.keys(data.fates).length > 0 || data.tasks.length > 0;
   if (!hasAny) return null;
