@@ -78,6 +78,11 @@ JOBS = {
         "`sl_loop` of tinker-cookbook, unmodified, with SIGKILL of runtime, trainer, engine and web process at drawn"
         " moments: the saved state has the bits of an undisturbed run", 3600,
     ),
+    "Kubernetes nodes": Job(
+        ["-m", "pytest", "-q", "-m", "nightly", "-k", "cluster", "tests/e2e/test_nodes.py"], [],
+        "a session over two of three nodes of a real Kubernetes, one of which loses its power: it goes on from journal"
+        " and state, each episode trained once (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),

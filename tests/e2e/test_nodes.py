@@ -1,7 +1,7 @@
 """One session on two nodes, every part real; one of its nodes is lost, and it goes on.
 
 Slurm is a real one of two nodes. Kubernetes is the fake of tests/launching, whose pods are processes that run what an
-image would.
+image would; and, where TESTS_KUBERNETES_BIN names one with Indexed Jobs, a real one of three nodes ("cluster").
 """
 
 import os
@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -23,6 +24,9 @@ from console.scheduling.processes import wait_until
 from gpu_runtime.training.nodes.pods import PODS
 from gpu_runtime.training.nodes.remote_rank import MODULE
 from launching.fake_kubernetes import FakeKubernetes
+from launching.kubernetes_network import GATEWAY
+from launching.nodes_cluster import nodes_cluster
+from launching.relay import Relay
 from launching.slurm_cluster import slurm_cluster
 from support.ports import free_port
 from support.tiny_model import tiny_model_make
@@ -33,6 +37,12 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1500)
 ROOT = Path(__file__).resolve().parents[2]
 GRPO_N, TASKS = 2, ["ab", "cd", "ef"]
 END_S, LOST_S = 120, 60
+# In the words of whoever notices it first.
+LOST = {
+    "slurm": ["trainer rank 1"],
+    "kubernetes": ["is lost: its pod went away"],
+    "cluster": ["is lost: its pod went away", "is not reached: no sign of life"],
+}
 CODE = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}"}
 
 
@@ -44,33 +54,57 @@ class Served:
 
 
 @contextmanager
-def served(
-    folder: Path, store_url: str, cluster: dict[str, str], node_lose: Callable[[], None], command: list[str]
-) -> Iterator[Served]:
-    """Under this machine's name, as runtimes elsewhere would find it; ``command`` is put before the server's own."""
+def by_own_name(port: int) -> Iterator[str]:
+    """This machine's."""
     host = socket.gethostname()
     if socket.gethostbyname(host) != "127.0.0.1":
         pytest.skip("this machine's name does not lead to its loopback, on which alone a test serves")
-    model, store, port = tiny_model_make(folder / "model"), object_store.store_get(), free_port()
-    environment = os.environ | CODE | cluster | {
-        "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(port),
-        "TINKERSCRIPT_MODELS": f"tiny={model}", "TINKERSCRIPT_RUNTIME_SERVER_URL": f"http://{host}:{port}",
-        "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "3", "TINKERSCRIPT_RUNTIME_CPUS": "1",
-        "S3_ENDPOINT_URL": store_url, "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key,
-        "DJANGO_SETTINGS_MODULE": "console.settings",
-    }  # fmt: skip
-    up = [*command, sys.executable, "manage.py", "up"]
-    server = subprocess.Popen(up, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    yield f"http://{host}:{port}"
+
+
+@contextmanager
+def by_relay(port: int) -> Iterator[str]:
+    """The network's of the pods."""
+    relay = Relay(("127.0.0.1", port))
     try:
-        make_key = [sys.executable, "manage.py", "create_api_key", "alice@example.com"]
-        wait_for_line(server, "ready")
-        key = subprocess.run(make_key, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
-        yield Served(f"http://127.0.0.1:{port}", key.strip(), node_lose)
+        yield relay.listen(GATEWAY)
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(END_S)
-        server.stdout.close()
-        assert wait_until(lambda: ranks_elsewhere() == [], timeout_s=END_S), "no rank outlives its session"
+        relay.close()
+
+
+@contextmanager
+def served(
+    folder: Path,
+    store_url: str,
+    cluster: dict[str, str],
+    node_lose: Callable[[], None],
+    command: list[str],
+    address: Callable[[int], AbstractContextManager[str]] = by_own_name,
+) -> Iterator[Served]:
+    """Over ``folder``/data. ``command`` is put before the server's own; ``address`` is where runtimes find it."""
+    model, store, port = folder / "data" / "models" / "tiny", object_store.store_get(), free_port()
+    if not model.exists():
+        tiny_model_make(model)
+    with address(port) as url:
+        environment = os.environ | CODE | {
+            "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(port),
+            "TINKERSCRIPT_MODELS": f"tiny={model}", "TINKERSCRIPT_RUNTIME_SERVER_URL": url,
+            "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "3", "TINKERSCRIPT_RUNTIME_CPUS": "1",
+            "S3_ENDPOINT_URL": store_url, "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key,
+            "DJANGO_SETTINGS_MODULE": "console.settings",
+        } | cluster  # fmt: skip
+        manage = [*command, sys.executable, "manage.py"]
+        server = subprocess.Popen([*manage, "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            make_key = [*manage, "create_api_key", "alice@example.com"]
+            wait_for_line(server, "ready")
+            key = subprocess.run(make_key, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+            yield Served(f"http://127.0.0.1:{port}", key.strip(), node_lose)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(END_S)
+            server.stdout.close()
+            assert wait_until(lambda: ranks_elsewhere() == [], timeout_s=END_S), "no rank outlives its session"
 
 
 @pytest.fixture
@@ -106,7 +140,27 @@ def on_kubernetes(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
         cluster.close()
 
 
-@pytest.mark.parametrize("launcher", ["slurm", "kubernetes"])
+@pytest.fixture
+def on_cluster(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
+    store = urlsplit(embedded_s3)
+    relay = Relay((store.hostname, store.port))
+    tiny_model_make(tmp_path / "data" / "models" / "tiny")  # before the data are given to the runtimes' user
+    try:
+        with nodes_cluster(3, tmp_path / "data") as cluster:
+            home = {"HOME": str(tmp_path / "data")}
+
+            def node_lose() -> None:
+                cluster.node_of(cluster.pods()[1]).lose()
+
+            store_url = relay.listen(GATEWAY)
+            variables = cluster.settings() | home
+            with served(tmp_path, store_url, variables, node_lose, cluster.enter, by_relay) as server:
+                yield server
+    finally:
+        relay.close()
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "kubernetes", "cluster"])
 def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     launcher: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -137,8 +191,9 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     faults = [event.data for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
     if launcher == "slurm" and "starting the trainer again" not in phases:
         assert [fault["code"] for fault in faults] == ["trainer_failed"]
-    lost = "trainer rank 1" if launcher == "slurm" else "is lost: its pod went away"
-    assert all(lost in fault["cause"] for fault in faults), "what was lost, not what others say"
+    said = [any(words in fault["cause"] for words in LOST[launcher]) for fault in faults]
+    assert all(said), f"what was lost, not what others say: {faults}"
+    assert faults or launcher != "cluster"
     assert (Path(tuned.path) / "model.safetensors").exists()
     remote.close()
 

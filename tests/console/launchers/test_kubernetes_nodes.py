@@ -16,11 +16,11 @@ from launching.kubernetes_images import RUNTIME
 from launching.nodes_cluster import NodesCluster, nodes_cluster
 from launching.real_kubernetes import CLAIM
 
-WAIT_S, STOP_S = 60, 20
+WAIT_S, STOP_S = 120, 20
 # The first asks the other by its name until it responds.
 PROGRAM = f"""
 if [ "$JOB_COMPLETION_INDEX" = 0 ]; then
-  n=0; until nc -w 2 ${{{PODS}#*,}} 7001 </dev/null | grep heard || [ $((n+=1)) -gt 200 ]; do sleep 0.2; done; {WAIT}
+  n=0; until nc -w 2 ${{{PODS}#*,}} 7001 </dev/null | grep heard || [ $((n+=1)) -gt 1200 ]; do sleep 0.2; done; {WAIT}
 else
   n=0; while [ $((n+=1)) -lt 1200 ]; do echo heard | nc -l -p 7001; done
 fi"""
@@ -45,12 +45,14 @@ def pair_start(launcher: KubernetesLauncher, folder: Path, instance: str) -> Han
 def test_two_pods_on_two_machines_hear_each_other_by_name_and_move_when_one_machine_is_lost(
     cluster: NodesCluster, tmp_path: Path
 ) -> None:
-    small = Resources(memory_bytes=64 << 20)
-    options = {"image": RUNTIME, "resources": small, "kubernetes_namespace": cluster.namespace}
+    # So much that the scheduler sees a free machine beside one that is lost, which it does not know yet.
+    large = Resources(memory_bytes=4 << 30)
+    options = {"image": RUNTIME, "resources": large, "kubernetes_namespace": cluster.namespace}
     launcher = kubernetes_launcher(cluster.api, data=tmp_path / "data", kubernetes_claim=CLAIM, **options)
     folder = tmp_path / "data" / "ses_0123456789abcdef"
     handle = pair_start(launcher, folder, "0" * 8)
-    assert wait_until(lambda: launcher.logs(handle, lines=5) == ["heard"], timeout_s=WAIT_S, poll_s=0.2)
+    heard = wait_until(lambda: launcher.logs(handle, lines=5) == ["heard"], timeout_s=WAIT_S, poll_s=0.2)
+    assert heard, (launcher.inspect(handle), launcher.logs(handle, lines=5))
     assert launcher.inspect(handle) == RuntimeStatus("running")
     first, second = cluster.pods()
     assert first.spec.node_name != second.spec.node_name
