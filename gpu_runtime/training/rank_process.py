@@ -18,10 +18,10 @@ from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.network import interface_toward
 from gpu_runtime.processes.progress_bars import bars_lock_set
+from gpu_runtime.processes.strangers import strangers_refuse
 
 from .cpu.malloc import heap_keep
 from .nodes.same_model import same_model_verify
-from .nodes.strangers import strangers_refuse
 from .rank_spec import RankSpec
 
 if TYPE_CHECKING:

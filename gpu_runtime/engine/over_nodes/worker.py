@@ -6,7 +6,7 @@ import threading
 from datetime import timedelta
 from multiprocessing.connection import wait
 
-from torch.distributed import FileStore, init_process_group
+from torch import distributed
 from vllm.v1.worker.cpu_worker import CPUWorker
 
 from .part import RENDEZVOUS, network_choose, part_of
@@ -25,8 +25,9 @@ class NodeWorker(CPUWorker):
         folder, peer = part_of(self.vllm_config)
         network_choose(peer)
         world = self.parallel_config.world_size
-        store = FileStore(str(folder / RENDEZVOUS), world)
-        init_process_group(
+        store = distributed.FileStore(str(folder / RENDEZVOUS), world)
+        # By its module's name, under which it is watched (own_groups.py).
+        distributed.init_process_group(
             "gloo", store=store, rank=self.rank, world_size=world, timeout=timedelta(seconds=COLLECTIVE_S)
         )
         super().init_device()

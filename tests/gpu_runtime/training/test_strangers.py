@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.training.nodes.strangers import StrangerConnected, strangers_refuse
+from gpu_runtime.processes.strangers import StrangerConnected, strangers_refuse
 from support.another_user import NOBODY, require_root
 
 # Imports what another user could not read, connects, sends the numbers by which gloo knows its peers, and stays.
 CONNECTS = """
 import encodings.idna, os, socket, struct, sys
 os.setgroups([]); os.setgid({user}); os.setuid({user})
-held = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(8)]
-for number, connection in enumerate(held):
+held = [(number, socket.create_connection(("127.0.0.1", int(port)))) for port in sys.argv[1:] for number in range(8)]
+for number, connection in held:
     connection.sendall(struct.pack("<q", number))
 print("connected", flush=True)
 sys.stdin.read()
@@ -37,10 +37,26 @@ _process_group_make(RankSpec("", SessionConfig(), rank, 2, sys.argv[1], "cpu", 1
 print("connected", flush=True)
 """
 
+# Of an engine, whose groups vLLM makes: the second of them is the one that somebody else enters.
+WORKER = """
+import os, sys
+os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+import gpu_runtime.engine.vllm_worker
+from torch import distributed
+rank = int(sys.argv[2])
+store = distributed.FileStore(sys.argv[1], 2)
+distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+if rank:
+    print("ready", flush=True)
+    sys.stdin.readline()
+distributed.new_group([0, 1], backend="gloo")
+print("connected", flush=True)
+"""
+
 
 @contextmanager
-def stranger(port: int) -> Iterator[None]:
-    command = [sys.executable, "-c", CONNECTS.format(user=NOBODY), str(port)]
+def stranger(*ports: int) -> Iterator[None]:
+    command = [sys.executable, "-c", CONNECTS.format(user=NOBODY), *map(str, ports)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "connected\n"
@@ -62,14 +78,17 @@ def test_a_connection_of_another_user_is_refused_and_one_of_our_own_is_not() -> 
 
 
 @pytest.mark.engine
-def test_who_takes_the_place_of_a_rank_ends_the_start_before_anything_is_sent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "groups"), [(RANK, 1), (WORKER, 2)], ids=["a rank", "a worker of an engine"])
+def test_who_takes_the_place_of_one_ends_the_start_before_anything_is_sent(
+    tmp_path: Path, program: str, groups: int
+) -> None:
     require_root()
-    command = [sys.executable, "-c", RANK, str(tmp_path / "ranks")]
+    command = [sys.executable, "-c", program, str(tmp_path / "ranks")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "0"], **pipes) as first, subprocess.Popen([*command, "1"], **pipes) as second:
         try:
             assert second.stdout.readline() == "ready\n"
-            with stranger(port_of(first)):
+            with stranger(*ports_of(first, groups)):
                 said, errors = second.communicate("\n", timeout=60), first.communicate(timeout=60)[1]
         finally:
             first.kill()
@@ -77,12 +96,13 @@ def test_who_takes_the_place_of_a_rank_ends_the_start_before_anything_is_sent(tm
     assert "StrangerConnected" in errors and f"user {NOBODY} " in errors, (errors, said)
 
 
-def port_of(process: subprocess.Popen[str]) -> int:
-    """Where it listens, once it does."""
+def ports_of(process: subprocess.Popen[str], count: int) -> list[int]:
+    """Where it listens, once it does for so many groups."""
     import psutil
 
     while process.poll() is None:
-        for found in psutil.Process(process.pid).net_connections("tcp"):
-            if found.status == psutil.CONN_LISTEN:
-                return found.laddr.port
+        found = psutil.Process(process.pid).net_connections("tcp")
+        ports = [each.laddr.port for each in found if each.status == psutil.CONN_LISTEN]
+        if len(ports) == count:
+            return ports
     raise AssertionError(process.stderr.read())

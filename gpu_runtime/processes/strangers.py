@@ -1,4 +1,4 @@
-"""Whether another user of this machine takes part in the ranks' collectives.
+"""Whether another user of this machine takes part in the collectives of a trainer's ranks or an engine's workers.
 
 gloo takes whoever connects first, and sends the number that comes next, for the peer that it waits for: there is no
 authentication. /proc/net/tcp (proc(5)) says whose each end of a connection on one machine is. An end on another node
@@ -36,8 +36,8 @@ def strangers_refuse() -> None:
         if end.inode in own and uid != end.uid:
             port = int(end.local.rpartition(":")[2], 16)
             raise StrangerConnected(
-                f"user {uid} of this machine has connected to port {port}, where this rank of the trainer waits for "
-                "the others: it could have taken the place of one. Nothing was trained with it"
+                f"user {uid} of this machine has connected to port {port}, where this process waits for the "
+                "others of its group: it could have taken the place of one. The group is not used"
             )
 
 
