@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import uvicorn
 
+from console.server.bounded_websocket import BoundedWebSocket
 from tinkerscript.processes.bounded_http import BoundedHttp
 from tinkerscript.processes.tracing import tracing_begin
 
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         host=settings.HOST,
         port=port_of(lease=options.lease),
         http=BoundedHttp,
+        ws=BoundedWebSocket,
         # Past it a request is refused with 503, and no connection is left without a file.
         limit_concurrency=files_raise() - OTHER_FILES,
         lifespan="off",  # Channels has none

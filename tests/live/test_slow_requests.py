@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 import uvicorn
 
+from console.server.bounded_websocket import BoundedWebSocket
 from support.waiting import eventually
 from tinkerscript.processes.bounded_http import BoundedHttp
 
@@ -20,6 +21,11 @@ GET_LARGE = b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 HEAD_OF_LARGE = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE
 HEAD = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
 
+HANDSHAKE = (
+    b"GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+    b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
 
 class Impatient(BoundedHttp):
     """The same with deadlines of a test."""
@@ -28,7 +34,24 @@ class Impatient(BoundedHttp):
     read_check_s, read_grace_s = 0.05, 0.3
 
 
+class ImpatientSocket(BoundedWebSocket):
+    """The same with deadlines of a test."""
+
+    read_check_s, read_grace_s = 0.05, 0.3
+
+
+async def watch(scope, receive, send):
+    """Sends more than the system keeps, and ends with its client."""
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.send", "bytes": bytes(LARGE)})
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
 async def echo(scope, receive, send):
+    if scope["type"] == "websocket":
+        await watch(scope, receive, send)
+        return
     if scope["path"] == "/large":
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})
         await send({"type": "http.response.body", "body": bytes(LARGE)})
@@ -44,15 +67,24 @@ async def echo(scope, receive, send):
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[int]:
-    config = uvicorn.Config(echo, http=Impatient, lifespan="off", log_config=None, host="127.0.0.1", port=0)
+async def server() -> AsyncIterator[uvicorn.Server]:
+    """It serves ``echo``."""
+    config = uvicorn.Config(
+        echo, http=Impatient, ws=ImpatientSocket, lifespan="off", log_config=None, host="127.0.0.1", port=0
+    )
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]  # the test runner keeps its own
     task = asyncio.create_task(server.serve())
     await eventually(lambda: server.started)
-    yield server.servers[0].sockets[0].getsockname()[1]
+    yield server
     server.should_exit = True
     await task
+
+
+@pytest.fixture
+def port(server: uvicorn.Server) -> int:
+    """Where it listens."""
+    return server.servers[0].sockets[0].getsockname()[1]
 
 
 async def talk(port: int, *pieces: bytes) -> bytes:
@@ -95,6 +127,20 @@ async def test_a_client_that_does_not_read_its_response_loses_its_connection(por
     writer.transport.pause_reading()
     await asyncio.wait_for(closed_by_peer(writer), 25)
     writer.close()
+
+
+@pytest.mark.parametrize("says", [b"", b"\x88\x80\0\0\0\0"], ids=["nothing", "that it goes"])
+async def test_a_watcher_that_does_not_read_loses_its_connection_and_the_application_learns_it(
+    server: uvicorn.Server, port: int, says: bytes
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(HANDSHAKE)
+    assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 25)).startswith(b"HTTP/1.1 101 ")
+    writer.transport.pause_reading()
+    writer.write(says)
+    await asyncio.wait_for(closed_by_peer(writer), 25)
+    writer.close()
+    await eventually(lambda: not server.server_state.tasks)
 
 
 async def closed_by_peer(writer: asyncio.StreamWriter) -> None:

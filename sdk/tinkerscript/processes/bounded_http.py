@@ -26,22 +26,53 @@ TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class BoundedHttp(HttpToolsProtocol):
+class ReadingBound:
+    """Of a protocol of asyncio whose client has to read what it was sent: else its connection is reset."""
+
+    read_check_s, read_grace_s = READ_CHECK_S, READ_GRACE_S
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    unread_bytes, unread_since = 0, 0.0
+    reading: asyncio.TimerHandle | None = None  # beside any other deadline: a next request may be on its way
+
+    def _reading_begins(self) -> None:
+        if self.reading is None and self.transport.get_write_buffer_size():
+            self.unread_bytes, self.unread_since = self.transport.get_write_buffer_size(), time.monotonic()
+            self.reading = self.loop.call_later(self.read_check_s, self._check_reading)
+
+    def _check_reading(self) -> None:
+        unread_bytes, self.reading = self.transport.get_write_buffer_size(), None
+        late_s = time.monotonic() - self.unread_since - self.read_grace_s
+        read_bytes = self.unread_bytes - unread_bytes
+        # More was written, which is once most was read, or enough was read so far: its time begins anew.
+        if read_bytes < 0 or read_bytes >= self.read_grace_s * READ_BYTES_PER_S:
+            self._reading_begins()
+        elif unread_bytes and late_s > 0 and read_bytes < late_s * READ_BYTES_PER_S:
+            # Closing would wait for it to read, here and then in the system, which keeps what is not sent.
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+            self.transport.abort()
+        elif unread_bytes:
+            self.reading = self.loop.call_later(self.read_check_s, self._check_reading)
+
+    def _reading_ended(self) -> None:
+        if self.reading is not None:
+            self.reading.cancel()
+            self.reading = None
+
+
+class BoundedHttp(ReadingBound, HttpToolsProtocol):
     """Refuses a head without end (431) and a request that does not arrive in time (408), and closes the connection.
 
     It closes that of a client that does not read its response too.
     """
 
     head_s, body_check_s, body_grace_s = HEAD_S, BODY_CHECK_S, BODY_GRACE_S
-    read_check_s, read_grace_s = READ_CHECK_S, READ_GRACE_S
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.is_in_head, self.head_bytes = False, 0
         self.body_bytes, self.body_began = 0, 0.0
         self.deadline: asyncio.TimerHandle | None = None
-        self.unread_bytes, self.unread_since = 0, 0.0
-        self.reading: asyncio.TimerHandle | None = None  # beside the deadline: a next request may be on its way
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -100,30 +131,6 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse_slow()
         else:
             self._expect(self.body_check_s, self._check_body)
-
-    def _reading_begins(self) -> None:
-        if self.reading is None and self.transport.get_write_buffer_size():
-            self.unread_bytes, self.unread_since = self.transport.get_write_buffer_size(), time.monotonic()
-            self.reading = self.loop.call_later(self.read_check_s, self._check_reading)
-
-    def _check_reading(self) -> None:
-        unread_bytes, self.reading = self.transport.get_write_buffer_size(), None
-        late_s = time.monotonic() - self.unread_since - self.read_grace_s
-        read_bytes = self.unread_bytes - unread_bytes
-        # More was written, which is once most was read, or enough was read so far: its time begins anew.
-        if read_bytes < 0 or read_bytes >= self.read_grace_s * READ_BYTES_PER_S:
-            self._reading_begins()
-        elif unread_bytes and late_s > 0 and read_bytes < late_s * READ_BYTES_PER_S:
-            # Closing would wait for it to read, here and then in the system, which keeps what is not sent.
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
-            self.transport.abort()
-        elif unread_bytes:
-            self.reading = self.loop.call_later(self.read_check_s, self._check_reading)
-
-    def _reading_ended(self) -> None:
-        if self.reading is not None:
-            self.reading.cancel()
-            self.reading = None
 
     def _refuse_slow(self) -> None:
         if self.is_in_head and self.cycle is not None and not self.cycle.response_complete:
