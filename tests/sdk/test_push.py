@@ -88,3 +88,13 @@ def test_a_refusal_and_a_broken_connection_have_words(hub: Hub, folder: Path, mo
     assert refused.value.status == 401
     with pytest.raises(ServerUnreachable):
         folder_push(folder, NAME, endpoint="http://127.0.0.1:9")
+
+
+def test_a_server_that_sends_the_push_elsewhere_does_not_send_the_token_there(hub: Hub, folder: Path) -> None:
+    with running_hub() as elsewhere:
+        hub.moved_to = elsewhere.address
+        with pytest.raises(TinkerScriptError, match="must be allowed to write") as refused:
+            folder_push(folder, NAME, endpoint=hub.address)
+    assert refused.value.status == 401
+    assert set(hub.tokens) == {f"Bearer {TOKEN}"} and set(elsewhere.tokens) == {None}
+    assert elsewhere.repositories == {}

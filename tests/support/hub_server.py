@@ -18,6 +18,7 @@ class Hub:
     """``repositories``: each with its files; ``put`` are the hashes of large files in the order of coming.
 
     ``cut`` lets the next large files fail in the middle. ``gated`` repositories show themselves and no file.
+    ``moved_to``: the server that every request is sent on to. ``tokens`` are those that came.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,8 @@ class Hub:
         self.put: list[str] = []
         self.cut = False
         self.gated: set[str] = set()
+        self.moved_to = ""
+        self.tokens: list[str | None] = []
 
     def post(self, path: str, body: bytes) -> tuple[int, Any]:
         if path == "/api/repos/create":
@@ -94,6 +97,20 @@ class Handler(BaseHTTPRequestHandler):
     """A request to the server's hub; without TOKEN it is refused, but where it has a link of its own."""
 
     server: "HubServer"
+
+    def parse_request(self) -> bool:
+        """Whether it is to be looked at: not one that is sent on."""
+        if not super().parse_request():
+            return False
+        self.server.hub.tokens.append(self.headers["Authorization"])
+        if not (elsewhere := self.server.hub.moved_to):
+            return True
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self.send_response(307)
+        self.send_header("Location", elsewhere + self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        return False
 
     def do_GET(self) -> None:
         if "/resolve/" in self.path and self._is_known():
