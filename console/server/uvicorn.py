@@ -40,6 +40,28 @@ def port_of(*, lease: bool) -> int:
     return settings.LEASE_PORT if lease and settings.LEASE_PORT else settings.PORT
 
 
+def config_make(*, lease: bool) -> uvicorn.Config:
+    """What uvicorn is told, of a web server's process or of the lease process. Django's settings are known."""
+    from django.conf import settings
+
+    return uvicorn.Config(
+        "console.server.lease_process:application" if lease else "console.asgi:application",
+        host=settings.HOST,
+        port=port_of(lease=lease),
+        http=BoundedHttp,
+        ws=BoundedWebSocket,
+        # Past it a request is refused with 503, and no connection is left without a file.
+        limit_concurrency=files_raise() - OTHER_FILES,
+        lifespan="off",  # Channels has none
+        log_config=None,  # Django's settings say how to log
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws_per_message_deflate=False,  # compressing for each client would cost more than all else
+        timeout_graceful_shutdown=GRACE_S,
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -54,22 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     if options.worker:
         worker_metrics_begin(options.worker)
-    config = uvicorn.Config(
-        "console.server.lease_process:application" if options.lease else "console.asgi:application",
-        host=settings.HOST,
-        port=port_of(lease=options.lease),
-        http=BoundedHttp,
-        ws=BoundedWebSocket,
-        # Past it a request is refused with 503, and no connection is left without a file.
-        limit_concurrency=files_raise() - OTHER_FILES,
-        lifespan="off",  # Channels has none
-        log_config=None,  # Django's settings say how to log
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        ws_per_message_deflate=False,  # compressing for each client would cost more than all else
-        timeout_graceful_shutdown=GRACE_S,
-    )
+    config = config_make(lease=options.lease)
     if settings.TRACES_URL and not options.lease:
         tracing_begin(settings.TRACES_URL, "tinkerscript")
     config.load()

@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 import uvicorn
+from starlette.applications import Starlette
 
 from console.server.bounded_websocket import BoundedWebSocket
+from console.server.uvicorn import config_make
+from gpu_runtime.gateway.app import serve
 from support.waiting import eventually
 from tinkerscript.processes.bounded_http import BoundedHttp
 
@@ -159,6 +162,18 @@ async def test_a_client_that_reads_has_the_whole_response(port: int) -> None:
         await asyncio.sleep(0.03)  # longer than its grace in all
     assert received > LARGE
     writer.close()
+
+
+@pytest.mark.parametrize("lease", [False, True], ids=["a web process", "the lease process"])
+def test_what_people_and_runtimes_reach_has_these_bounds(lease: bool) -> None:
+    config = config_make(lease=lease)
+    assert (config.http, config.ws) == (BoundedHttp, BoundedWebSocket)
+
+
+async def test_a_gateway_has_the_bounds_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedHttp, "head_s", 0.3)
+    async with serve(Starlette()) as address:
+        assert (await talk(int(address.rpartition(":")[2]), HEAD)).startswith(b"HTTP/1.1 408 ")
 
 
 def test_the_server_may_open_as_many_files_as_the_system_allows() -> None:
