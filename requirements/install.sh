@@ -133,6 +133,17 @@ room_check() {
     say "set-up failed: $PWD has $free_mb MB free, $needed_mb are needed. Free some, or move this folder to a larger disk."
     exit 1
   fi
+  memory_check
+}
+
+# What the server asks of a machine before it starts a session of the bundled model. Others, and other launchers, differ.
+SESSION_MB=5126
+memory_check() {
+  local have_mb
+  have_mb=$("${PYTHON:-python3}" -c 'import runpy, sys; print(runpy.run_path(sys.argv[1])["memory_bytes"]() >> 20)' \
+    sdk/tinkerscript/processes/machine_share.py)
+  [ "$have_mb" -lt "$SESSION_MB" ] || return 0
+  say "set-up: a session of the small model needs $SESSION_MB MB of memory, and $have_mb are here (the least of this machine's and of its control groups'): on this machine the server will refuse it."
 }
 
 install_dev() {

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from console.catalogue.memory_estimate import ModelShape
+from console.catalogue.memory_places import memory_predict, place_least_bytes
 from support.waiting import wait_until
+from tinkerscript.wire.config import SessionConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 # In the place of the environment's interpreter: what pip was asked for decides what it does.
@@ -29,6 +32,7 @@ UV = """#!/bin/sh
 echo "uv $* index $UV_DEFAULT_INDEX constraint $UV_CONSTRAINT" >>calls
 exit ${UV_STATUS:-0}
 """
+SHARE = "sdk/tinkerscript/processes/machine_share.py"
 SETTINGS = ROOT / "requirements" / "uv_settings.py"
 
 
@@ -37,6 +41,8 @@ def checkout(tmp_path: Path) -> Path:
     """The set-up and what it reads, with an environment that is made already."""
     shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / SHARE).parent.mkdir(parents=True)
+    shutil.copy(ROOT / SHARE, tmp_path / SHARE)
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "stamps").mkdir()
     python = tmp_path / ".venv" / "bin" / "python"
@@ -106,6 +112,21 @@ def test_what_the_set_up_takes_is_said_before_it_begins(checkout: Path) -> None:
     df.chmod(0o755)
     full = set_up(checkout, "runtime", PATH=f"{df.parent}:{os.environ['PATH']}")
     assert full.returncode == 1 and "4400 MB free, 4500 are needed" in full.stderr
+
+
+def test_too_little_memory_for_a_session_is_said_before_anything_is_downloaded(checkout: Path) -> None:
+    """By the arithmetic with which the server refuses it, of the quickstart's session."""
+    shape = ModelShape(134_515_008, 576, 30, 49_152, 2 * 30 * 3 * 64, 9, 3, 1536)
+    (machine,) = memory_predict(shape, SessionConfig(max_context_length=256)).places
+    needed_mb = -(-place_least_bytes(machine) // 2**20)
+    says = f"needs {needed_mb} MB of memory"
+    (checkout / SHARE).write_text("memory_bytes = lambda: 2 << 30\n")
+    little = set_up(checkout, "runtime")
+    assert f"{says}, and 2048 are here" in little.stderr
+    assert little.stderr.index(says) < little.stderr.index("torch (about")
+    (checkout / ".venv" / "stamps" / "torch").unlink(missing_ok=True)
+    (checkout / SHARE).write_text(f"memory_bytes = lambda: {needed_mb} << 20\n")
+    assert says not in set_up(checkout, "runtime").stderr
 
 
 @pytest.mark.parametrize(("status", "by"), [("0", ["uv"]), ("1", ["uv", "-m pip"])])
