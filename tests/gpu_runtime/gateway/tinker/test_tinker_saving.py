@@ -1,6 +1,7 @@
 """A save that takes long is progress as long as its files grow: the session does not count as stuck meanwhile."""
 
 import threading
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker import ledger, work
-from gpu_runtime.gateway.tinker.encryption import folder_encrypt
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.health import file_progress, free_room
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.run_tinker import NamedStore
@@ -46,6 +48,31 @@ async def test_an_encryption_that_takes_long_is_progress(wire_open: Open, monkey
         body = {"model_id": MODEL, "seq_id": 1, "path": "a", "age_encryption_recipients": [key]}
         assert "error" not in await wire.do("save_weights_external", body)
     assert was_seen == [True]
+
+
+def ssh_key(kind: str, *numbers: int) -> str:
+    """A public key of these numbers, or of bytes that are one (RFC 4253, section 6.6)."""
+    sizes = [(number.bit_length() + 8) // 8 for number in numbers]
+    words = [kind.encode(), *(n.to_bytes(size, "big") for n, size in zip(numbers, sizes, strict=True))]
+    return f"{kind} {b64encode(b''.join(len(word).to_bytes(4, 'big') + word for word in words)).decode()}"
+
+
+EXTREME = {
+    "empty": "", "a zero byte": "age1\0", "a megabyte": "age1" + "q" * 1_000_000, "no key": "ssh-rsa AAAA",
+    "a modulus of 0": ssh_key("ssh-rsa", 65537, 0), "an exponent of 0": ssh_key("ssh-rsa", 0, (1 << 2047) | 1),
+    "an exponent of 4,000 bits": ssh_key("ssh-rsa", (1 << 3999) | 1, (1 << 4095) | 1),
+    "1,024 bits": ssh_key("ssh-rsa", 65537, (1 << 1023) | 1),
+    "200,000 bits": ssh_key("ssh-rsa", 65537, (1 << 199_999) | 1),
+    "a short ssh-ed25519": ssh_key("ssh-ed25519", 1 << 239),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", EXTREME.values(), ids=EXTREME)
+def test_a_public_key_of_extreme_numbers_is_refused_by_its_place(key: str) -> None:
+    """Before anything is written; none ends the process, none takes long."""
+    sound = str(pyrage.x25519.Identity.generate().to_public())
+    with pytest.raises(UserMistake, match=r"\[1\] is no public key that is taken"):
+        recipients_read([sound, key])
 
 
 def test_room_for_the_second_copy_of_a_file_is_looked_at_before_it_is_written(
