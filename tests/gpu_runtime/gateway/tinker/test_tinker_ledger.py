@@ -14,6 +14,7 @@ from gpu_runtime.gateway.tinker import work
 from gpu_runtime.journal.model_table import ModelTable, Operation
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
+SSH_OF_0 = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAAQA="  # its modulus is 0, at which age panics
 SAVE = {"model_id": MODEL, "seq_id": 1, "path": "a"}
 AGE = "age1hryrsj0237au2p9yux9ec9vc9vw30vap69exuszpnte388jv04wqhpknzv"
 SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAoitVqKbJhrg9xmDqKui9lpYfXJBAi0IBFtNyCoQgaq"
@@ -115,6 +116,7 @@ async def test_a_number_that_never_comes_is_used_up(wire_open: Open) -> None:
         ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a/b"}, "'a/b'"),
         ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a", "ttl_seconds": 5}, "ttl_seconds is 5"),
         ("save_weights_external", SAVE | {"age_encryption_recipients": [AGE, "age1"]}, "[1] is no public key"),
+        ("save_weights_external", SAVE | {"age_encryption_recipients": [SSH_OF_0]}, "[0] is no public key"),
         ("save_weights_external", SAVE | {"age_encryption_recipients": [AGE] * 17}, "at most 16"),
         ("save_weights", SAVE | {"age_encryption_recipients": [AGE]}, "go with save_weights_external"),
         ("save_weights_for_sampler", {"model_id": MODEL, "seq_id": 1}, "sampling_session_seq_id"),
