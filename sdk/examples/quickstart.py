@@ -103,7 +103,7 @@ def main() -> None:
     started = time.monotonic()
     with running_server() as server:
         print(f"Console: {server.base_url}   sign in as {server.sign_in}   (the server's log: {server.log})")
-        print(f"Starting a session on {BASE_MODEL}: engine and trainer load now, about half a minute.")
+        print(f"Starting a session on {BASE_MODEL}: its engine loads now, about ten seconds.")
         with TinkerScript(
             base_model=BASE_MODEL,
             base_url=server.base_url,
