@@ -16,6 +16,7 @@ from pathlib import Path
 from gpu_runtime.errors import RuntimeFault
 
 PREFIX = "tinkerscript-vllm-"
+UNLOCKED = "tinkerscript-starting-vllm-"
 LOCK = "lock"
 MAX_PATH = 107  # bytes of a socket's path (unix(7)), without the zero at its end
 NAME_LENGTH = 37  # a slash and a UUID
@@ -30,8 +31,10 @@ def sockets_folder(places: Sequence[Path] | None = None) -> Path:
         if folder_length + NAME_LENGTH > MAX_PATH or not os.access(place, os.W_OK):
             continue
         _remove_left(place)
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        _held.append(_locked(folder))
+        made = Path(tempfile.mkdtemp(prefix=UNLOCKED, dir=place))
+        _held.append(_locked(made))
+        # Only now under the name that others look for: before it was locked they would take it for one that was left.
+        folder = made.rename(place / f"{PREFIX}{made.name.removeprefix(UNLOCKED)}")
         atexit.register(_remove, folder, os.getpid())
         return folder
     raise RuntimeFault(f"no folder takes sockets: {', '.join(map(str, places))}; set TMPDIR to a short path")
@@ -50,7 +53,7 @@ def _locked(folder: Path) -> int:
 
 def _remove_left(place: Path) -> None:
     for left in place.glob(f"{PREFIX}*"):
-        # Another user's, or in use, or so new that its process has not locked it yet.
+        # Another user's, or in use.
         with contextlib.suppress(OSError):
             if (left / LOCK).is_file():
                 descriptor = _locked(left)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.engine import sockets
 from gpu_runtime.engine.sockets import LOCK, MAX_PATH, NAME_LENGTH, PREFIX, sockets_folder
 from gpu_runtime.engine.vllm_process import child_variables
 from gpu_runtime.errors import RuntimeFault
@@ -76,6 +77,20 @@ def test_a_folder_that_is_not_locked_yet_is_left(place: Path) -> None:
     new.mkdir()
     sockets_folder([place])
     assert new.is_dir() and not (new / LOCK).exists()
+
+
+def test_folders_of_engines_that_start_at_once_are_not_taken_for_left_ones(place: Path, monkeypatch) -> None:
+    locked = sockets._locked  # noqa: SLF001 - between a folder and its lock is where another start may look
+
+    def look_and_lock(folder: Path) -> int:
+        monkeypatch.setattr(sockets, "_locked", locked)
+        (folder / LOCK).touch()
+        sockets_folder([place])
+        return locked(folder)
+
+    monkeypatch.setattr(sockets, "_locked", look_and_lock)
+    folder = sockets_folder([place])
+    assert (folder / LOCK).is_file() and len(list(place.glob(f"{PREFIX}*"))) == 2
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_passed_over(place: Path, tmp_path: Path) -> None:
