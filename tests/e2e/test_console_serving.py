@@ -98,7 +98,8 @@ def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(pag
     assert (said["begun"], said["open"], said["abandoned_by_reason"]) == (1, 0, {"playground": 1}), said
 
     page.route("**/openai/v1/chat/completions", lambda route: None)  # its answer never comes
-    page.get_by_role("button", name="Ask").click()
+    with page.expect_request("**/openai/v1/chat/completions"):  # the page knows the episode by now
+        page.get_by_role("button", name="Ask").click()
     accounting = f"/v1/sessions/{session_id}/accounting"
     until(lambda: page.request.get(accounting).json()["open"] == 1, "the second episode is open", 30)
     page.goto(f"/sessions/{session_id}/health")
