@@ -40,7 +40,7 @@ from .rows.row_pass import PassedRow, RowLoss, RowModel, rows_pass
 from .rows.tensors import RowTensors
 from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
-from .sharding.shards import elements
+from .sharding.shards import elements, wholes_drop
 from .states.reshard import shards_for
 from .states.resharded_folder import ABOUT, FOLDER
 from .token_lists import trained_of
@@ -178,12 +178,19 @@ class RankTrainer:
 
     def flip_weights(self) -> None:
         """Change every weight; a second call puts back each bit."""
-        weights_flip(map(local_part, self.engine.module.parameters()))
+        weights = list(self.engine.module.parameters())
+        wholes_drop(weights)
+        weights_flip(map(local_part, weights))
 
     def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
         """While the weights are flipped: trained tokens' log-probabilities with one weight or module as it was."""
-        named = [(name, local_part(weight)) for name, weight in self.engine.module.model.named_parameters()]
-        return dict(each_unflipped(named, lambda: trained_of(samples, self.logprobs(samples))))
+        weights = dict(self.engine.module.model.named_parameters())
+
+        def score() -> list[float]:
+            wholes_drop(weights.values())
+            return trained_of(samples, self.logprobs(samples))
+
+        return dict(each_unflipped([(name, local_part(weight)) for name, weight in weights.items()], score))
 
     def weights_digest(self) -> str:
         """Of the bits of all ranks, the same on each."""

@@ -1,5 +1,7 @@
 """The parts of a weight that the ranks have under ZeRO 3: of it as one row, equal parts, the last one filled up."""
 
+from collections.abc import Iterable
+
 import torch.distributed as dist
 from torch import Tensor
 
@@ -18,6 +20,16 @@ def elements(weight: Tensor) -> int:
 def rank() -> int:
     """0 where there is one process."""
     return dist.get_rank() if dist.is_initialized() else 0
+
+
+def wholes_drop(weights: Iterable[Tensor]) -> None:
+    """Leave the ranks nothing but their parts, so that what is next computed or handed over is put together of these.
+
+    DeepSpeed keeps small weights whole from their first use to its next step (stage3_param_persistence_threshold).
+    """
+    for weight in weights:
+        if is_sharded(weight):
+            weight.partition()  # type: ignore[attr-defined]
 
 
 def own_part(weight: Tensor, whole: Tensor) -> Tensor:
