@@ -69,10 +69,17 @@ def beside(folder: Path, config: dict[str, object]) -> dict:
     return job.found()
 
 
-def test_an_engine_over_two_nodes_samples_as_one_and_takes_the_trainers_weights(cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "trains",
+    [{}, {"zero_stage": 3}, {"lora_rank": 4}, {"zero_stage": 3, "lora_rank": 4}],
+    ids=["whole weights", "gathered of ZeRO 3", "sums with adapters", "gathered and summed"],
+)
+def test_an_engine_over_two_nodes_samples_as_one_and_takes_the_trainers_weights(
+    cluster, tmp_path: Path, trains: dict[str, object]
+) -> None:
     """On each node its worker takes the weights from a rank of that node; the rehearsal has compared them thrice."""
-    there = Job(tmp_path / "there", TWO, engine_nodes=2).submit()
-    here = beside(tmp_path / "here", {"trainer_ranks": 2})
+    there = Job(tmp_path / "there", TWO | trains, engine_nodes=2).submit()
+    here = beside(tmp_path / "here", {"trainer_ranks": 2} | trains)
     found = there.found()
     assert "fault" not in found, (found, there.log())
     for when in ("before", "after"):
