@@ -31,7 +31,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 from limit_parts import Shapes, decoding_parts, parts_table, training_parts  # noqa: E402
 
-from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
+from gpu_runtime.interfaces import Sample, SamplingOptions, TokenSource  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
@@ -109,7 +109,7 @@ async def measured(chosen: argparse.Namespace) -> tuple[int, float, float]:
     config = SessionConfig(max_context_length=max(PROMPT + chosen.tokens, chosen.length), grpo_n=2, tasks_per_batch=4)
     async with loop_open(chosen.model, config, "cpu") as loop:
         weights = weight_count(chosen.model)
-        steps = [await decoding_step_s(loop, chosen.sequences, chosen.tokens, n) for n in range(chosen.rounds)]
+        steps = [await decoding_step_s(loop.engine, chosen.sequences, chosen.tokens, n) for n in range(chosen.rounds)]
         speeds = [await trained_tokens_per_s(loop, chosen.length, n) for n in range(chosen.rounds)]
     return weights, min(steps), max(speeds)
 
@@ -126,7 +126,7 @@ def weight_count(model: str) -> int:
     return total
 
 
-async def decoding_step_s(loop: Loop, sequences: int, tokens: int, seed: int) -> float:
+async def decoding_step_s(engine: TokenSource, sequences: int, tokens: int, seed: int) -> float:
     """Seconds between two tokens while ``sequences`` are sampled together, from when the last of them has begun."""
     source = random.Random(seed)
     options = SamplingOptions(max_tokens=tokens, temperature=1.0, ignore_eos=True)
@@ -134,7 +134,7 @@ async def decoding_step_s(loop: Loop, sequences: int, tokens: int, seed: int) ->
 
     async def one(number: int) -> None:
         prompt = [source.randrange(100, 40_000) for _ in range(PROMPT)]
-        async for delta in loop.engine.generate(f"{seed}-{number}", prompt, options):
+        async for delta in engine.generate(f"{seed}-{number}", prompt, options):
             arrived[number] += [time.perf_counter()] * len(delta.token_ids_T)
 
     await asyncio.gather(*(one(number) for number in range(sequences)))
