@@ -7,11 +7,13 @@ from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.processes.own_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
+from gpu_runtime.weights.packing import linears_pack_as_loaded
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
 # When a worker's process imports this: before it makes groups, and before it loads weights with a bar.
 groups_watch()
 bars_lock_set()
+linears_pack_as_loaded()
 
 
 class EngineWorker(WeightReceiver):

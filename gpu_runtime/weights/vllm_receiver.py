@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
 from gpu_runtime.health.stack_dumps import stacks_register
 
 from . import cuda_ipc
 from .handover_folder import handover_part
-from .onednn_repack import WeightPacking
+from .packing import WeightPacking, linear_dispatch
 from .reader import MappedWeights, folder_tensors
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ class WeightReceiver:
     parallel_config: "ParallelConfig"
 
     mapped_weights = MappedWeights()  # a process has one worker, and it one model
-    weight_packing: WeightPacking | None = None
 
     def stacks_register(self, folder: str) -> None:
         """From now on this process is among those whose stacks are read; ``folder`` holds their names.
@@ -71,14 +69,13 @@ class WeightReceiver:
 
     def _tensors_take(self, tensors: dict[str, torch.Tensor]) -> str:
         model = self.model_runner.get_model()
-        self.weight_packing = self.weight_packing or WeightPacking(model)
         is_whole = self.parallel_config.tensor_parallel_size == 1  # else vLLM's loaders take our part
-        if self.device.type == "cpu" and is_whole and self.weight_packing.take(tensors):
+        if self.device.type == "cpu" and is_whole and WeightPacking(model).take(tensors):
             return "repacked"
         self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))
         head = getattr(model, "lm_head", None)
         # vLLM 0.32.0 on a CPU: with tied embeddings the reload refreshes embed_tokens.weight but not the prepacked copy
         # that the head multiplies with, so logits would silently come from the old head.
         if head is not None and hasattr(head, "cpu_linear"):
-            dispatch_cpu_unquantized_gemm(head, remove_weight=False)
+            linear_dispatch(head, remove_weight=False)
         return "reloaded"

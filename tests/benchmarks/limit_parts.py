@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gpu_runtime.training.cpu.onednn_linear import OneDnnLinear
 from gpu_runtime.training.policy import token_logprobs
+from gpu_runtime.weights.packed_linear import linear_pack, panels_write
 
 Parts = dict[str, float]  # seconds by part
 
@@ -44,16 +45,15 @@ class Shapes:
 def decoding_parts(shapes: Shapes, sequences: int, rounds: int) -> Parts:
     """Of one step: the products of all layers and of the head, with packed weights, and what sampling needs of the
     vocabulary."""
-    pack = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001 - an operator of torch's
-    layers = [[pack(torch.randn(shape), None) for shape in shapes.layer] for _ in range(shapes.layers)]
-    head = pack(torch.randn(shapes.head), None)
+    layers = [[_packed(torch.randn(shape)) for shape in shapes.layer] for _ in range(shapes.layers)]
+    head = _packed(torch.randn(shapes.head))
     inputs = [torch.randn(sequences, columns) for _, columns in shapes.layer]
     last, logits = torch.randn(sequences, shapes.head[1]), torch.randn(sequences, shapes.head[0])
 
     def layers_multiply() -> None:
         for layer in layers:
-            for weight, rows in zip(layer, inputs, strict=True):
-                _product(rows, weight)
+            for multiplied, rows in zip(layer, inputs, strict=True):
+                multiplied(rows)
 
     def vocabulary() -> None:
         logprobs = logits.log_softmax(-1)
@@ -61,7 +61,7 @@ def decoding_parts(shapes: Shapes, sequences: int, rounds: int) -> Parts:
 
     return {
         "products of the layers": best_s(layers_multiply, rounds),
-        "product of the head": best_s(lambda: _product(last, head), rounds),
+        "product of the head": best_s(lambda: head(last), rounds),
         "log-probabilities of the vocabulary": best_s(vocabulary, rounds),
     }
 
@@ -103,8 +103,13 @@ def best_s(work: Callable[[], object], rounds: int) -> float:
     return min(found)
 
 
-def _product(rows: Tensor, packed: Tensor) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")  # noqa: SLF001 - an operator of torch's
+def _packed(weight_NK: Tensor) -> Callable[[Tensor], Tensor]:
+    """The layer that an engine on this processor has: ours, or oneDNN's."""
+    if (layer := linear_pack(tuple(weight_NK.shape), weight_NK.dtype)) is not None:
+        panels_write(list(layer.jobs([weight_NK])))
+        return lambda rows: layer(rows, weight_NK, None)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight_NK, None)  # noqa: SLF001 - operators of torch's
+    return lambda rows: torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], "")  # noqa: SLF001
 
 
 def _both_ways(output: Tensor) -> None:

@@ -3,7 +3,7 @@
     .venv/bin/python tests/benchmarks/limits.py [--sequences 16 --tokens 128 --length 256 --rounds 5]
 
 Both limits are measured in the same run: the bytes that two or more cores read from memory in a second, and the
-products (multiply and add: two operations) of single-precision matrices by oneDNN, as engine and trainer multiply. A
+products (multiply and add: two operations) of single-precision matrices by oneDNN, as the trainer multiplies them. A
 decoding step reads every weight once, however many sequences it has, and does 2 operations for each sequence and
 weight: its limit is the longer of the two. Forward and backward do 6 operations for each token and weight (2 forward, 4
 backward: Kaplan et al. 2020, section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU;

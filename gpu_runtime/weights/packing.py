@@ -9,20 +9,40 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+from vllm.model_executor.layers import utils
 
-from .onednn_blocks import ROWS, Job, PackedWeight, blocks_write, weight_pack
+from .packed_linear import Job, PackedLinear, linear_pack, panels_write
 
 # Models whose parameters in vLLM are the rows of Hugging Face's, one under the other, and nothing else.
 ARCHITECTURES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
+vllm_dispatch = utils.dispatch_cpu_unquantized_gemm
+
+
+def linears_pack_as_loaded() -> None:
+    """Let vLLM give each matrix that it loads to ``packed_linear``, where that can multiply by it."""
+    utils.dispatch_cpu_unquantized_gemm = linear_dispatch
+
+
+def linear_dispatch(layer: Any, remove_weight: bool) -> None:
+    """Choose what ``layer`` multiplies with, from its weight; as vLLM does where it cannot be ``packed_linear``."""
+    weight = layer.weight
+    packed = None if weight.is_meta or weight.ndim != 2 else linear_pack(tuple(weight.shape), weight.dtype)
+    if packed is None:
+        vllm_dispatch(layer, remove_weight)
+        return
+    panels_write(list(packed.jobs([weight.data])))
+    layer.cpu_linear = packed
+    if remove_weight:
+        layer.weight = nn.Parameter(torch.empty(0, dtype=weight.dtype), requires_grad=False)
+
+
 class WeightPacking:
-    """The matrices of one vLLM model on one CPU, packed at the first hand-over and written in place from then on."""
+    """The matrices of one vLLM model on one CPU, written in place."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model: Any = model  # vLLM's: it and its layers have attributes that nn.Module does not declare
-        self._packed: dict[nn.Module, PackedWeight | None] = {}
 
     def take(self, tensors: Mapping[str, Tensor]) -> bool:
         """Make ``tensors`` (Hugging Face names) the weights of the model.
@@ -42,7 +62,7 @@ class WeightPacking:
                     else:  # vLLM dropped the plain weight after it had packed it
                         jobs += self._pack(module, pieces)
             jobs += self._heads_pack()
-            blocks_write(jobs)
+            panels_write(jobs)
         return True
 
     def _heads_pack(self) -> Iterator[Job]:
@@ -61,19 +81,15 @@ class WeightPacking:
                 module.cpu_linear = None  # of an embedding, which looks up rows and multiplies nothing
 
     def _pack(self, module: Any, pieces: Sequence[Tensor]) -> Iterator[Job]:
-        """What is left to do, after the first time, until ``pieces`` are the matrix that ``module`` multiplies with."""
-        if packed := self._packed.get(module):
-            is_whole_blocks = all(len(piece) % ROWS == 0 and piece.is_contiguous() for piece in pieces)
-            yield from packed.jobs(pieces if is_whole_blocks else [torch.cat(list(pieces))])
+        """What is left to do until ``pieces`` are the matrix that ``module`` multiplies with."""
+        if isinstance(module.cpu_linear, PackedLinear):
+            yield from module.cpu_linear.jobs(pieces)
             return
-        whole, had_weight = _fused(pieces), module.weight.numel() > 0
+        had_weight = module.weight.numel() > 0
         module.cpu_linear = None  # free the old packed weight first: the new one then takes its warm pages
-        if module not in self._packed:
-            self._packed[module] = module.cpu_linear = weight_pack(whole)
-        if not module.cpu_linear:
-            if not had_weight:
-                module.weight = nn.Parameter(whole, requires_grad=False)
-            dispatch_cpu_unquantized_gemm(module, remove_weight=not had_weight)
+        if not had_weight:
+            module.weight = nn.Parameter(_fused(pieces), requires_grad=False)
+        linear_dispatch(module, remove_weight=not had_weight)
 
     def _sources(self, tensors: Mapping[str, Tensor]) -> dict[str, list[str]] | None:
         """The names in the file whose rows make up each of vLLM's parameters; None if they are not each other's."""

@@ -1,0 +1,145 @@
+"""Linear layers of an engine on a CPU, whose weights are written in place at about the speed of a copy.
+
+A decoding step multiplies a few rows by every weight of the model. oneDNN does that at a little over half of the speed
+at which it multiplies large matrices; ``packed_linear.c``, compiled for this processor when it is first needed, at four
+fifths (``tests/benchmarks/limits.py``). Its sums run in one order whatever else is in the batch, so a row of a product
+has the same bits alone and among others. float32 on processors with AVX-512; everything else stays as vLLM has it.
+"""
+
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+SIDE = 16  # rows of a panel
+COMPILE_TIMEOUT_S = 60
+SOURCE = Path(__file__).with_suffix(".c")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Write ``rows``, contiguous, ``[R, K]``, in panels to ``address``."""
+
+    address: int
+    rows: Tensor
+
+
+class _Job(ctypes.Structure):
+    """``struct job`` of the C file."""
+
+    _fields_ = [
+        *(("out", ctypes.c_void_p), ("in", ctypes.c_void_p)),
+        *(("rows", ctypes.c_size_t), ("columns", ctypes.c_size_t)),
+    ]
+
+
+class _Product(ctypes.Structure):
+    """``struct product`` of the C file."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("out", "x", "weight", "bias")),
+        *((name, ctypes.c_size_t) for name in ("rows", "columns", "columns_in")),
+    ]
+
+
+class PackedLinear:
+    """A weight ``[N, K]`` in panels. Call it as a linear layer: ``inputs [..., K]`` to ``[..., N]``."""
+
+    def __init__(self, library: ctypes.CDLL, shape: tuple[int, int]) -> None:
+        rows, self._columns = shape
+        self.panels = torch.empty(-(-rows // SIDE), self._columns, SIDE)
+        self._rows, self._product = rows, library.product
+
+    def __call__(self, inputs: Tensor, _weight: Tensor, bias: Tensor | None) -> Tensor:
+        inputs = inputs.contiguous()
+        count = inputs.numel() // self._columns
+        out = inputs.new_empty(*inputs.shape[:-1], self._rows)
+        scratch = inputs.new_empty(-(-count // SIDE) * SIDE * self._columns)
+        product = _Product(
+            out.data_ptr(), inputs.data_ptr(), self.panels.data_ptr(), bias.data_ptr() if bias is not None else None,
+            count, self._rows, self._columns,
+        )  # fmt: skip
+        self._product(product, scratch.data_ptr())
+        return out
+
+    def jobs(self, pieces_NK: Sequence[Tensor]) -> Iterator[Job]:
+        """What makes ``pieces_NK``, one under the other, this weight."""
+        if any(len(piece) % SIDE or not piece.is_contiguous() for piece in pieces_NK):
+            pieces_NK = [torch.cat(list(pieces_NK))]
+        address = self.panels.data_ptr()
+        for piece in pieces_NK:
+            yield Job(address, piece)
+            address += piece.nbytes
+
+
+def linear_pack(shape: tuple[int, int], dtype: torch.dtype) -> PackedLinear | None:
+    """Room for a weight ``[N, K]``, to be written by ``panels_write``; None where nothing here can multiply by it."""
+    if dtype != torch.float32 or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return None
+    found = library()
+    return PackedLinear(found, shape) if found is not None else None
+
+
+def panels_write(jobs: Sequence[Job]) -> None:
+    """Do all of them, on as many threads as torch has. A multiplication meanwhile reads a mixture of old and new."""
+    found = library()
+    if jobs and found is not None:
+        raw = [_Job(job.address, job.rows.data_ptr(), *job.rows.shape) for job in jobs]
+        found.panels_write((_Job * len(raw))(*raw), len(raw))
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The compiled C file; None, with a line in the log, where there is no compiler.
+
+    It is kept where torch keeps what it compiles for this runtime, a folder of its user's alone, under a name that
+    says of what and for which processor it was made.
+    """
+    command = [os.environ.get("CC", "cc"), "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+    kept = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(kept or folder) / f"packed_linear-{_name(command)}.so"
+        try:
+            if not path.exists():
+                made = Path(folder) / "made.so"
+                subprocess.run(
+                    [*command, str(SOURCE), "-o", str(made)],
+                    check=True, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S,
+                )  # fmt: skip
+                _keep(made, path)
+            found = ctypes.CDLL(str(path))
+        except (OSError, subprocess.SubprocessError) as error:
+            log.warning("the engine is slower than it could be: %s", getattr(error, "stderr", None) or error)
+            return None
+    found.product.argtypes, found.product.restype = [ctypes.POINTER(_Product), ctypes.c_void_p], None
+    found.panels_write.argtypes, found.panels_write.restype = [ctypes.POINTER(_Job), ctypes.c_size_t], None
+    return found
+
+
+def _name(command: Sequence[str]) -> str:
+    """A hash of what the library is made of: its source, the command, the compiler's C library, the processor."""
+    try:
+        processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    except (OSError, StopIteration):
+        processor = platform.processor()
+    parts = (SOURCE.read_text(), *command, platform.machine(), *platform.libc_ver(), processor)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _keep(made: Path, path: Path) -> None:
+    """Whole or not at all: several engines may start at once."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(made.read_bytes())
+    os.replace(file.name, path)
