@@ -27,9 +27,12 @@ START_S = 90
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 BUILT, KUBECONFIG = "TESTS_KUBERNETES_BIN", "TESTS_KUBECONFIG"
 CLAIM = "data"
-# What Jobs, their objects and a node need; the rest is for other things and clouds.
+# What Jobs, Deployments, their objects and a node need; the rest is for other things and clouds.
 CONTROLLERS = ("job", "garbagecollector", "namespace", "serviceaccount", "serviceaccount-token", "resourcequota")
 CONTROLLERS += ("persistentvolume-binder", "nodelifecycle", "endpointslice")
+CONTROLLERS += ("deployment", "replicaset", "horizontalpodautoscaling")
+# It looks every 15 s otherwise, and for minutes not at the CPU of pods that have just begun.
+SCALING = ("sync-period=1s", "initial-readiness-delay=0s", "cpu-initialization-period=0s")
 # Parts of those that came later.
 SINCE_1_29 = ("taint-eviction-controller",)
 
@@ -120,6 +123,7 @@ def _start(folder: Path, built: Path, daemons: ExitStack, addresses: Sequence[st
     accounts = f"--service-account-private-key-file={folder / 'accounts.key'}"
     named = CONTROLLERS + (SINCE_1_29 if version_read(built / "kube-controller-manager") >= (1, 29) else ())
     several = [accounts, f"--controllers={','.join(named)}", f"--secure-port={controllers}"]
+    several += [f"--horizontal-pod-autoscaler-{option}" for option in SCALING]
     start("kube-controller-manager", [*same, *several, f"--cert-dir={folder / 'controllers'}"])
     start("kube-scheduler", [*same, f"--secure-port={scheduler}", f"--cert-dir={folder / 'scheduler'}"])
     return kubeconfig
