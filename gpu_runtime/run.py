@@ -198,7 +198,9 @@ async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path)
     files = assignment.journal_files or [file for file in [assignment.journal] if file]  # earlier servers have one
     if files and not path.exists():
         await store.journal_fetch(files[0], path, files[1:])
-    return Journal(path)
+    journal = Journal(path)
+    journal.hold()
+    return journal
 
 
 def tokenizer_load(folder: str) -> Tokenizer:

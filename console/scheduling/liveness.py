@@ -36,6 +36,12 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
     return f"the runtime made no progress for {deadline_s:.0f} s while {state}{doing}"
 
 
+def is_unleased(session: Session, *, now: datetime, judging_since: datetime) -> bool:
+    """Whether its runtime does not hold its lease, although we have listened as long as one lasts."""
+    heard_until = max(session.lease_expires_at or session.state_since, judging_since)
+    return now - heard_until > timedelta(seconds=settings.LEASE_S)
+
+
 def is_idle(session: Session, *, now: datetime) -> bool:
     """Whether a ready session has been without work for as long as its configuration allows."""
     if session.state != SessionState.READY or session.desired != Desired.RUN:

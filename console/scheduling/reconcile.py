@@ -21,7 +21,7 @@ from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
 from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import runtime_handle
-from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, SlowToEnd
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, RuntimeStatus, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.leader import LEASE_S, holder_new, leader_release, leader_renew, places_share
 from console.scheduling.recovery import move, recover, requeue, runtime_end, unended_give_up
@@ -220,10 +220,8 @@ class Reconciler:
         self._suspending_since.pop(session.id, None)
         if status.state == "running":
             address_note(session, self._launcher(session))
-        if not status.is_alive:
-            code = "" if status.code is None else f" with code {status.code}"
-            why = f": {status.reason}" if status.reason else ""
-            recover(session, f"the runtime's process ended{code}{why}", "exited", launcher=self._launcher(session))
+        if ended := self._ended_cause(session, status, now):
+            recover(session, ended, "exited", launcher=self._launcher(session))
         elif status.state == "waiting":
             waiting_note(session, status.reason, now)
         elif self._stuck_cause(session, now):
@@ -236,9 +234,21 @@ class Reconciler:
         elif liveness.is_idle(session, now=now):
             suspend_request(session, "idle")
 
+    def _ended_cause(self, session: Session, status: RuntimeStatus, now: datetime) -> str:
+        """Why a runtime is none any more; empty while it is one."""
+        if not status.is_alive:
+            code = "" if status.code is None else f" with code {status.code}"
+            return f"the runtime's process ended{code}{f': {status.reason}' if status.reason else ''}"
+        is_lost = status.state == "running" and status.reason
+        if is_lost and liveness.is_unleased(session, now=now, judging_since=self._led_since(session)):
+            return f"the runtime is lost: {status.reason}"
+        return ""
+
     def _stuck_cause(self, session: Session, now: datetime) -> str | None:
-        since = self._led.get(session.place) or self._led[HERE]
-        return liveness.stuck_cause(session, now=now, judging_since=since)
+        return liveness.stuck_cause(session, now=now, judging_since=self._led_since(session))
+
+    def _led_since(self, session: Session) -> datetime:
+        return self._led.get(session.place) or self._led[HERE]
 
     def _suspending(self, session: Session, *, alive: bool, now: datetime) -> None:
         since = self._suspending_since.setdefault(session.id, now)

@@ -1,5 +1,6 @@
 """One connection to a journal file, shared by threads: reads under a lock, writes as transactions."""
 
+import secrets
 import shutil
 import sqlite3
 import threading
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.errors import DiskFull
+from gpu_runtime.errors import DiskFull, LeaseLost
 from gpu_runtime.journal.schema import connect, copy_file, full_disk_is_named
 
 
@@ -19,8 +20,22 @@ class Database:
         self.path = path
         self._min_free_bytes = min_free_bytes
         self._lock = threading.RLock()
+        self._holder = ""
         with full_disk_is_named():
             self.connection = connect(path)
+
+    def hold(self) -> None:
+        """Write this file alone from now on: whoever held it before changes nothing any more (LeaseLost).
+
+        On a file system that several machines mount, the runtime of a machine that the server does not reach may live
+        on beside its successor.
+        """
+        holder = secrets.token_hex(8)
+        with self._lock:
+            self._holder = ""
+            with self.transaction() as connection:
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('holder', ?)", (holder,))
+            self._holder = holder
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""
@@ -50,13 +65,17 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Several reads and writes as one: on disk when the block ends well, undone when it does not."""
+        """Several reads and writes as one: on disk when the block ends well, undone when it does not.
+
+        Raises LeaseLost where another holds the file by now.
+        """
         with self._lock, full_disk_is_named():
             if self.connection.in_transaction:  # called inside another transaction of this thread: part of it
                 yield self.connection
                 return
             self.connection.execute("BEGIN IMMEDIATE")
             try:
+                self._check_holder()
                 yield self.connection
                 self.connection.execute("COMMIT")
             except BaseException:
@@ -64,6 +83,13 @@ class Database:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
+
+    def _check_holder(self) -> None:
+        if not self._holder:
+            return
+        found = self.connection.execute("SELECT value FROM meta WHERE name = 'holder'").fetchone()
+        if found is None or found[0] != self._holder:
+            raise LeaseLost(f"another runtime has opened {self.path.name}, which is its session's now")
 
     def compact(self, *, least_bytes: int) -> bool:
         """Give free pages back to the disk where they are more than half of the file and more than ``least_bytes``.

@@ -36,6 +36,10 @@ class Journal:
         self.rewards = RewardTable(self.database, self.episodes, now)
         self.models = ModelTable(self.database, now)
 
+    def hold(self) -> None:
+        """Be the only one that writes it: ``Database.hold``."""
+        self.database.hold()
+
     def close(self) -> None:
         """Close the file. Safe to call twice."""
         self.database.close()

@@ -155,6 +155,25 @@ def test_a_ready_runtime_that_waits_for_its_clients_is_left_alone(world, project
     assert state_of(session) == SessionState.READY and world.launcher.stopped == []
 
 
+def test_a_runtime_on_a_lost_machine_is_replaced_once_its_lease_is_over(world, project):
+    """Long before its deadline, while it starts."""
+    session = world.session(project)
+    world.tick()
+    world.launcher.lost = "machine n1 is lost"
+    world.tick(15 + 14)
+    assert state_of(session) == SessionState.PROVISIONING and session.restarts == 0
+    world.tick(3)
+    assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 1)
+    assert why_queued(session) == "the runtime is lost: machine n1 is lost"
+
+
+def test_a_runtime_that_holds_its_lease_is_not_lost_whatever_is_said_of_its_machine(world, project):
+    session = world.ready(project)
+    world.launcher.lost = "machine n1 is lost"
+    world.tick(120, beat=READY)
+    assert state_of(session) == SessionState.READY and world.launcher.stopped == []
+
+
 def test_a_living_runtime_that_falls_silent_is_replaced_after_its_lease_and_a_grace(world, project):
     session = world.ready(project)
     world.tick(15 + 30)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.errors import DiskFull, RuntimeFault
+from gpu_runtime.errors import DiskFull, LeaseLost, RuntimeFault
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import BatchRecord, CallRecord, Completion, Parent
 from gpu_runtime.journal.schema import EpisodeNotOpen
@@ -358,3 +358,16 @@ def test_a_journal_of_the_last_release_is_read_whole_and_goes_on(tmp_path: Path)
     assert journal.batches.level_groups(1) == []
     assert journal.episodes.accounting().balances and journal.batches.latest_step() == 1
     journal.close()
+
+
+def test_a_journal_that_another_runtime_has_opened_takes_nothing_from_the_one_before(journal: Journal) -> None:
+    """The machine of the one before is not reached by the server, and reaches the file system."""
+    journal.hold()
+    begin(journal, "epi_1")
+    successor = Journal(journal.path, min_free_bytes=0)
+    successor.hold()
+    with pytest.raises(LeaseLost, match="another runtime has opened journal.sqlite3"):
+        begin(journal, "epi_2")
+    begin(successor, "epi_3")
+    assert [row["id"] for row in successor.database.rows("SELECT id FROM episodes")] == ["epi_1", "epi_3"]
+    successor.close()

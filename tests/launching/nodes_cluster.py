@@ -3,7 +3,7 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +29,15 @@ AS_RUNTIMES = (
 
 @dataclass
 class NodesCluster:
-    """``enter`` is put before the command of a server, which then finds pods by their names."""
+    """``enter`` is put before the command of a server, which then finds pods by their names. ``node_add`` starts one of
+    the spare nodes."""
 
     kubeconfig: Path
     api: client.ApiClient
     namespace: str
     nodes: list[Node]
     enter: list[str]
+    node_add: Callable[[], Node]
 
     def settings(self) -> dict[str, str]:
         """Of a server whose runtimes are pods here."""
@@ -57,19 +59,22 @@ class NodesCluster:
 
 
 @contextmanager
-def nodes_cluster(count: int, data: Path) -> Iterator[NodesCluster]:
-    """The calling thread is in its network meanwhile. ``data`` is what its claim holds. Skips where it cannot be."""
+def nodes_cluster(count: int, data: Path, *, spare: int = 0) -> Iterator[NodesCluster]:
+    """The calling thread is in its network meanwhile. ``data`` is what its claim holds. Skips where it cannot be.
+
+    ``spare`` more nodes can be started later.
+    """
     built = os.environ.get(BUILT)
     if not built:
         pytest.skip(f"no Kubernetes of several nodes: {BUILT} is not set (requirements/kubernetes.sh builds one)")
     if (version := version_read(Path(built) / "kubelet")) < OLDEST:
         pytest.skip(f"{BUILT} has Kubernetes {'.'.join(map(str, version))}, which has no Indexed Jobs of today (1.24)")
     with tempfile.TemporaryDirectory(prefix="ts-nodes-") as folder, own_network():
-        places = places_make(Path(folder), count)
+        places = places_make(Path(folder), count + spare)
         resolver = Path(folder) / "resolv.conf"
         resolver.write_text(f"nameserver {GATEWAY}\nsearch {DOMAIN}\noptions ndots:5\n")
         with (
-            kubernetes_of(places) as (kubeconfig, nodes),
+            kubernetes_of(places, later=spare) as (kubeconfig, nodes, node_add),
             config.new_client_from_config(str(kubeconfig)) as api,
             names_served(api),
             namespace_make(api) as namespace,
@@ -78,4 +83,4 @@ def nodes_cluster(count: int, data: Path) -> Iterator[NodesCluster]:
             subprocess.run(["chown", "-R", f"{USER}:{USER}", data], check=True, timeout=60)
             volume_make(api, namespace, data)
             enter = ["unshare", "--mount", "sh", "-c", AS_RUNTIMES.format(user=USER), str(resolver)]
-            yield NodesCluster(kubeconfig, api, namespace, nodes, enter)
+            yield NodesCluster(kubeconfig, api, namespace, nodes, enter, node_add)

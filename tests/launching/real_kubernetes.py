@@ -8,7 +8,7 @@ import os
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -52,13 +52,16 @@ def real_kubernetes() -> Iterator[Path]:
 @contextmanager
 def own_kubernetes(*, node: bool = False) -> Iterator[Path]:
     """The kubeconfig of one that lives as long as the block, if asked with a node. Skips where it cannot be started."""
-    with kubernetes_of([Place()] if node else []) as (kubeconfig, _):
+    with kubernetes_of([Place()] if node else []) as (kubeconfig, _, _):
         yield kubeconfig
 
 
 @contextmanager
-def kubernetes_of(places: Sequence[Place]) -> Iterator[tuple[Path, list[Node]]]:
-    """The same with a node at each of ``places``, in folders of their names beside the kubeconfig."""
+def kubernetes_of(places: Sequence[Place], *, later: int = 0) -> Iterator[tuple[Path, list[Node], Callable[[], Node]]]:
+    """The same with a node at each of ``places``, in folders of their names beside the kubeconfig.
+
+    Those at the last ``later`` of them are started by the function that is returned, one by one.
+    """
     built = os.environ.get(BUILT)
     if not built:
         pytest.skip(f"no Kubernetes of our own: {BUILT} is not set (requirements/kubernetes.sh builds one)")
@@ -70,7 +73,16 @@ def kubernetes_of(places: Sequence[Place]) -> Iterator[tuple[Path, list[Node]]]:
         with ExitStack() as daemons:
             kubeconfig = _start(folder, Path(built), daemons, [place.address for place in places])
             same = (Path(built) / "kubelet", kubeconfig, folder / "api.crt", daemons)
-            yield kubeconfig, [node_start(folder / place.name, *same, place) for place in places]
+            left, nodes = list(places), list[Node]()
+
+            def node_add() -> Node:
+                place = left.pop(0)
+                nodes.append(node_start(folder / place.name, *same, place))
+                return nodes[-1]
+
+            while len(left) > later:
+                node_add()
+            yield kubeconfig, nodes, node_add
     finally:
         folder_remove(folder)
 

@@ -31,6 +31,7 @@ class FakeLauncher:
         self.others: set[int] = set()  # ports of this machine that no runtime listens on
         self.asked = 0  # how often what earlier runtimes left was to be ended
         self.queue = ""  # why a runtime has no place yet
+        self.lost = ""  # why one that runs may be none any more
 
     def new_handle(self, *, session_id, instance_id, folder, gpus=0, devices=()):
         launch = f"{session_id}/{len(self.alive) + len(self.ends) + len(self.stopped)}"
@@ -50,7 +51,7 @@ class FakeLauncher:
     def inspect(self, handle):
         self._answer()
         if handle["launch"] in self.alive:
-            return RuntimeStatus("waiting", reason=self.queue) if self.queue else RuntimeStatus("running")
+            return RuntimeStatus("waiting" if self.queue else "running", reason=self.queue or self.lost)
         code = self.ends.get(handle["launch"])
         return RuntimeStatus("gone") if code is None else RuntimeStatus("exited", code)
 

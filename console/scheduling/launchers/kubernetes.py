@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from console.scheduling.launchers.kubernetes_objects import manifests
 from console.scheduling.launchers.kubernetes_objects.manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
+from console.scheduling.launchers.kubernetes_objects.patience import Patience
 from console.scheduling.launchers.kubernetes_objects.pods import (
     job_failed,
     pod_index,
@@ -75,6 +76,7 @@ class KubernetesLauncher:
         self._namespace = options.kubernetes_namespace
         self._server_namespace = OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else ""
         self._data = data
+        self._patience = Patience()
         self._seen_jobs = Snapshot(lambda: _by_launch(self._list(self._jobs.list_namespaced_job)))
         self._seen_pods = Snapshot(lambda: _pods_by_launch(self._list(self._core.list_namespaced_pod)))
 
@@ -106,7 +108,8 @@ class KubernetesLauncher:
             job = self._seen_jobs.find(handle["launch"])
         if job is None or job.spec.parallelism == 0:  # its start or its end was broken off: nothing of it will ever run
             return RuntimeStatus("gone")
-        return pods_status(pods or [], of=handle.get("nodes", 1), has_failed=job_failed(job))
+        unheard = self._patience.ended(handle["launch"], pods or [])
+        return pods_status(pods or [], of=handle.get("nodes", 1), has_failed=job_failed(job), unheard=unheard)
 
     def address(self, handle: Handle, *, port: int) -> str:
         """The name of its Service, or of its first pod: the server is admitted to no other port of it."""
@@ -114,6 +117,7 @@ class KubernetesLauncher:
         return f"{name}:{GATEWAY_PORT}" if port == GATEWAY_PORT else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
+        self._patience.ended(handle["launch"], [])
         with self._api():
             self._end(object_name(handle["launch"]), handle["launch"], grace_s)
             self._forget()

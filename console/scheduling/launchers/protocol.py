@@ -34,6 +34,7 @@ class RuntimeStatus:
     """What became of a runtime. ``code`` is its exit code where the launcher could learn it (negative: a signal).
 
     ``waiting`` is alive too: the engine accepted it and has no place for it yet, for the ``reason`` it gives.
+    ``running`` with a ``reason`` is lost, unless it holds its lease still.
     """
 
     state: Literal["waiting", "running", "exited", "gone"]

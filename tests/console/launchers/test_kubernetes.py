@@ -295,6 +295,7 @@ def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reac
     assert variables["TINKERSCRIPT_RUNTIME_ADDRESS"] == f"{hosts[0]}:7000"
     server, each_other = policy["spec"]["ingress"]
     assert each_other["from"] == [{"podSelector": labels}] and server["ports"] == [{"protocol": "TCP", "port": 7000}]
+    assert each_other["ports"] == [{"protocol": "TCP"}], "ranks and the engine's parts choose theirs; nothing of UDP"
     assert "PRIVATE KEY" in secret["stringData"][manifests.PODS_KEY] and "PRIVATE KEY" not in str(job)
     assert manifests.PODS_KEY not in all_of(wanted_make())[1]["stringData"]
 

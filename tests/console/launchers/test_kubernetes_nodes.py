@@ -25,7 +25,7 @@ else
   n=0; while [ $((n+=1)) -lt 1200 ]; do echo heard | nc -l -p 7001; sleep 0.1; done
 fi"""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(500)
 
 
 @pytest.fixture
@@ -40,6 +40,15 @@ def pair_start(launcher: KubernetesLauncher, folder: Path, instance: str) -> Han
     os.chown(folder, USER, USER)
     fresh = launcher.new_handle(session_id="ses_0123456789abcdef", instance_id=instance, folder=folder)
     return launcher.start(fresh | {"nodes": 2}, environment={"PROGRAM": PROGRAM})
+
+
+def one_start(launcher: KubernetesLauncher, folder: Path, number: int) -> Handle:
+    """A runtime of one pod, of a session of that number."""
+    session = folder / "data" / f"ses_{number:016d}"
+    session.mkdir(exist_ok=True)
+    os.chown(session, USER, USER)
+    fresh = launcher.new_handle(session_id=session.name, instance_id="0123abcd", folder=session)
+    return launcher.start(fresh, environment={"PROGRAM": WAIT})
 
 
 def test_two_pods_on_two_machines_hear_each_other_by_name_and_one_of_a_lost_machine_is_not_waited_for(
@@ -61,3 +70,45 @@ def test_two_pods_on_two_machines_hear_each_other_by_name_and_one_of_a_lost_mach
     launcher.stop(handle, grace_s=0)
     assert launcher.inspect(handle) == RuntimeStatus("gone")
     assert time.monotonic() - began < STOP_S, "a pod that nobody ends any more is not waited for"
+
+
+def test_where_every_machine_is_lost_pods_on_them_are_named_and_the_next_one_takes_the_session(tmp_path: Path) -> None:
+    """Kubernetes itself takes none from them then: of a pod that never ran it would tell us for ever that it waits."""
+    (tmp_path / "data" / "models").mkdir(parents=True)
+    with nodes_cluster(2, tmp_path / "data", spare=1) as cluster:
+        options = {"image": RUNTIME, "resources": Resources(memory_bytes=64 << 20)}
+        launcher = kubernetes_launcher(
+            cluster.api,
+            data=tmp_path / "data",
+            kubernetes_claim=CLAIM,
+            kubernetes_namespace=cluster.namespace,
+            **options,
+        )
+        before = one_start(launcher, tmp_path, 1)
+        assert wait_until(lambda: launcher.inspect(before).state == "running", timeout_s=WAIT_S, poll_s=0.2)
+        for node in cluster.nodes:
+            node.lose()
+        late = one_start(launcher, tmp_path, 2)  # as after 45 s without a heartbeat, when the cluster knows of nothing
+
+        def is_told(handle: Handle, words: str) -> bool:
+            """Beside a look at the other, as the reconciler looks at all of them."""
+            said = {each["launch"]: launcher.inspect(each).reason for each in (before, late)}
+            return words in said[handle["launch"]]
+
+        assert wait_until(lambda: is_told(late, "it has not taken the pod"), timeout_s=WAIT_S, poll_s=0.5)
+        status = launcher.inspect(late)
+        assert status.state == "exited" and "is lost: it has not taken the pod in 60 s" in status.reason
+        assert wait_until(lambda: is_told(before, "is lost"), timeout_s=WAIT_S, poll_s=0.5)
+        status = launcher.inspect(before)
+        assert status.state == "running" and "the cluster has not heard of it for 60 s" in status.reason
+
+        for handle in (before, late):
+            launcher.stop(handle, grace_s=0)
+            assert launcher.inspect(handle) == RuntimeStatus("gone")
+        again = one_start(launcher, tmp_path, 2)
+        assert wait_until(lambda: "nodes" in launcher.inspect(again).reason, timeout_s=WAIT_S, poll_s=0.5)
+        assert launcher.inspect(again).state == "waiting", "no lost machine is given it"
+        cluster.node_add()
+        running = wait_until(lambda: launcher.inspect(again).state == "running", timeout_s=WAIT_S, poll_s=0.5)
+        assert running, launcher.inspect(again)
+        launcher.stop(again, grace_s=1)

@@ -161,7 +161,7 @@ def _server_pods(wanted: Wanted) -> Manifest:
 
 
 def _each_other(wanted: Wanted) -> Manifest:
-    """On every port: gloo's ranks choose theirs as they meet."""
+    """On every port: gloo's ranks, and the queues of an engine over several pods, choose theirs as they meet."""
     return {"from": [{"podSelector": {"matchLabels": {LAUNCH: wanted.launch}}}], "ports": [{"protocol": "TCP"}]}
 
 

@@ -4,7 +4,7 @@ Of several pods the first, in which the runtime is, speaks for all while it live
 lost, the runtime finds that out and ends, or the Job's controller ends it, with the notice of any pod.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from console.scheduling.launchers.kubernetes_objects.manifests import INDEX
@@ -13,19 +13,25 @@ from console.scheduling.launchers.protocol import RuntimeStatus
 # A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
 PATIENT = {"", "ContainerCreating", "PodInitializing"}
 FAILED = {"Failed", "FailureTarget"}  # conditions of a Job
+NOTHING: Mapping[str, str] = {}
 
 
-def pods_status(pods: Sequence[Any], *, of: int, has_failed: bool) -> RuntimeStatus:
-    """What became of a runtime of ``of`` pods, of which these are there, in order; ``has_failed``: its Job has."""
+def pods_status(
+    pods: Sequence[Any], *, of: int, has_failed: bool, unheard: Mapping[str, str] = NOTHING
+) -> RuntimeStatus:
+    """What became of a runtime of ``of`` pods, of which these are there, in order; ``has_failed``: its Job has.
+
+    ``unheard``: why the pods of these uids are not waited for any more (``Patience``).
+    """
     if not pods or pod_index(pods[0]) != 0:
         if has_failed:
             return RuntimeStatus("exited", reason=_others_end(pods, of))
         return RuntimeStatus("waiting", reason="Kubernetes: the Job has no pod yet")
-    first, others = pod_status(pods[0]), pods[1:]
+    first, others = pod_status(pods[0], unheard), pods[1:]
     if not first.is_alive:
         return RuntimeStatus("exited", first.code, first.reason or _others_end(others, of))
     for pod in others:
-        if mistake := pod_mistake(pod) or _taken(pod):
+        if mistake := _never(pod, unheard):
             return RuntimeStatus("exited", reason=f"{pod_title(pod, of)}{mistake}")
     for pod in others if first.state == "running" else []:
         if (status := pod_status(pod)).state == "waiting":
@@ -33,7 +39,7 @@ def pods_status(pods: Sequence[Any], *, of: int, has_failed: bool) -> RuntimeSta
     return first
 
 
-def pod_status(pod: Any) -> RuntimeStatus:
+def pod_status(pod: Any, unheard: Mapping[str, str] = NOTHING) -> RuntimeStatus:
     """Of one pod."""
     statuses = pod.status.container_statuses or []
     state = statuses[0].state if statuses else None
@@ -41,8 +47,8 @@ def pod_status(pod: Any) -> RuntimeStatus:
         ended = state.terminated if state else None
         return RuntimeStatus("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
     if pod.status.phase == "Running":
-        return RuntimeStatus("running")
-    if mistake := pod_mistake(pod) or _taken(pod):
+        return RuntimeStatus("running", reason=unheard.get(pod.metadata.uid, ""))
+    if mistake := _never(pod, unheard):
         return RuntimeStatus("exited", reason=mistake)
     conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
     unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
@@ -70,6 +76,12 @@ def pod_mistake(pod: Any) -> str:
     if waiting is None or (waiting.reason or "") in PATIENT:
         return ""
     return f"{waiting.reason}: {waiting.message or ''}".rstrip(": ")
+
+
+def _never(pod: Any, unheard: Mapping[str, str]) -> str:
+    """Why one that does not run yet never will; empty when it may."""
+    is_given_up = pod.status.phase == "Pending" and unheard.get(pod.metadata.uid, "")
+    return pod_mistake(pod) or _taken(pod) or is_given_up or ""
 
 
 def _others_end(pods: Sequence[Any], of: int) -> str:
