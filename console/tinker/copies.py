@@ -57,7 +57,7 @@ def checkpoint_copy(
             copy(checkpoint_key(of, file["path"]), checkpoint_key(made, file["path"]), size_bytes=file["size_bytes"])
         object_store.put(checkpoint_key(made, MANIFEST), manifest_of(session, made).model_dump_json().encode())
         with transaction.atomic():
-            Project.objects.select_for_update().get(id=project.id)  # of two equal requests the first is kept
+            Project.objects.select_for_update(no_key=True).get(id=project.id)  # of two equal requests the first is kept
             known = _known(project, tinker_session, number, once, source)
             if known is None:
                 writing.done()

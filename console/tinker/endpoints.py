@@ -42,7 +42,7 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
     if tinker_session is not None and (known := _sampler(tinker_session, base_model, stored)) is not None:
         return known
     with transaction.atomic():
-        Project.objects.select_for_update().get(id=project.id)  # two first requests start one runtime
+        Project.objects.select_for_update(no_key=True).get(id=project.id)  # two first requests start one runtime
         tinker_session = _session_serving(project, key, base_model, rank) or _own_session(project, key)
         session = session_for_base_model(tinker_session, key, base_model, rank=rank)
         if (known := _sampler(tinker_session, base_model, stored)) is not None:

@@ -57,7 +57,7 @@ def external_upload_start(
     storage_quota_check(project=project)
     free_space.room_require(size_bytes=size_bytes)
     with transaction.atomic():
-        Project.objects.select_for_update().get(id=project.id)
+        Project.objects.select_for_update(no_key=True).get(id=project.id)
         if _unfinished().filter(session__project=project).count() >= MAX_OPEN:
             raise QuotaExceeded(
                 f"This project has {MAX_OPEN} uploads that are not finished.",

@@ -115,7 +115,7 @@ def model_create(
     if lora.rank > MAX_RANK:
         raise InvalidRequest(f"lora_config.rank is {lora.rank}; at most {MAX_RANK} is trained here.")
     with transaction.atomic():
-        TinkerSession.objects.select_for_update().get(id=tinker_session.id)
+        TinkerSession.objects.select_for_update(no_key=True).get(id=tinker_session.id)
         known = TinkerModel.objects.filter(tinker_session=tinker_session, number=number).first()
         if known is not None:
             if (known.base_model, known.lora, known.source) != (base_model, lora.model_dump(), source):
@@ -173,7 +173,7 @@ def sampling_client_join(*, key: ApiKey, sampler_id: str) -> int:
         if runtime is None:
             raise NotFound("There is no such sampling session.")
         tinker_session_of_key(key=key, tinker_session_id=runtime.tinker_session_id)
-        row = TinkerSession.objects.select_for_update().get(id=runtime.tinker_session_id)
+        row = TinkerSession.objects.select_for_update(no_key=True).get(id=runtime.tinker_session_id)
         row.clients_joined += 1
         row.save(update_fields=["clients_joined"])
     return row.clients_joined
@@ -198,7 +198,7 @@ def sampler_create(
     if not base_model:
         raise InvalidRequest("Give base_model or model_path.")
     with transaction.atomic():
-        TinkerSession.objects.select_for_update().get(id=tinker_session.id)
+        TinkerSession.objects.select_for_update(no_key=True).get(id=tinker_session.id)
         known = TinkerSampler.objects.filter(tinker_session=tinker_session, number=number).first()
         if known is not None:
             if (known.base_model, known.model_path) != (base_model, model_path or ""):

@@ -28,7 +28,7 @@ def telemetry_keep(*, tinker_session: TinkerSession, events: list[dict[str, Any]
     """
     loudest = [_small(event) for event in _loudest(events)]
     with transaction.atomic():
-        row = TinkerSession.objects.select_for_update().get(id=tinker_session.id)
+        row = TinkerSession.objects.select_for_update(no_key=True).get(id=tinker_session.id)
         runtimes = list(row.runtimes.all())
         if not runtimes:
             row.early_telemetry = _loudest(row.early_telemetry + loudest)

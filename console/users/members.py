@@ -63,7 +63,7 @@ def member_invite(*, project: Project, email: str, role: Role, by: User) -> Memb
 def member_role_set(*, project: Project, member_id: str, role: Role) -> Membership:
     """Change a role, of a member or an invitation. Raises NotFound, Conflict for the last owner."""
     with transaction.atomic():
-        Project.objects.select_for_update().get(id=project.id)  # two owners who demote each other take turns
+        Project.objects.select_for_update(no_key=True).get(id=project.id)  # two owners who demote each other take turns
         member = member_get(project=project, member_id=member_id)
         if role is not Role.OWNER:
             _another_owner_check(member)
@@ -78,7 +78,7 @@ def member_remove(*, project: Project, user: User, member_id: str) -> None:
     The member's keys of this project end with it. Raises NotFound, Forbidden, Conflict for the last owner.
     """
     with transaction.atomic():
-        Project.objects.select_for_update().get(id=project.id)
+        Project.objects.select_for_update(no_key=True).get(id=project.id)
         member = member_get(project=project, member_id=member_id)
         if member.user != user and role_get(user=user, project=project) is not Role.OWNER:
             raise Forbidden("Only an owner can remove another member.", hint="Ask an owner of the project.")

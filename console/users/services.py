@@ -61,7 +61,7 @@ def _project_limit_check(user: User) -> None:
     limit = settings.LIMITS.projects
     if limit is None:
         return
-    User.objects.select_for_update().get(id=user.pk)  # two at once must not both take the last one
+    User.objects.select_for_update(no_key=True).get(id=user.pk)  # two at once must not both take the last one
     owned = Membership.objects.filter(user=user, role=Role.OWNER).count()
     if owned >= limit:
         raise QuotaExceeded(

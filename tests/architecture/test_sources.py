@@ -183,3 +183,18 @@ def test_no_retired_name_comes_back():
     sources = {name: text for name, text in texts().items() if name.endswith((".py", ".ts", ".tsx"))}
     found = {name: RETIRED_NAMES.findall(text) for name, text in sources.items() if "/migrations/" not in name}
     assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_no_row_that_others_refer_to_is_locked_against_them():
+    """PostgreSQL's FOR UPDATE of a project keeps every row from being added that refers to it: a session that is
+    created would wait for each other one, and a heartbeat's transaction for what anybody writes of its session."""
+    found = []
+    for name, text in python("console").items():
+        for node in ast.walk(ast.parse(text)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            of = ast.unparse(node.func.value)
+            referred_to = of in {f"{model}.objects" for model in ("Project", "User", "Session", "TinkerSession")}
+            if node.func.attr == "select_for_update" and referred_to and not node.keywords:
+                found.append(f"{name}:{node.lineno}")
+    assert not found, f"these say no_key=True: {found}"

@@ -22,7 +22,7 @@ MAX_RULES = 50  # of a project: each is compared with each step of each of its r
 def metric_rule_create(*, project: Project, body: MetricRuleCreate) -> MetricRule:
     """A new rule; it is compared with the steps that are recorded from now on. Raises Conflict for one too many."""
     with transaction.atomic():
-        Project.objects.select_for_update().get(id=project.id)  # requests at the same time count one another
+        Project.objects.select_for_update(no_key=True).get(id=project.id)  # requests at the same time count one another
         if MetricRule.objects.filter(project=project).count() >= MAX_RULES:
             raise Conflict(f"The project has {MAX_RULES} rules.", hint="Delete one that is no longer needed.")
         return MetricRule.objects.create(project=project, **body.model_dump())
@@ -89,7 +89,7 @@ def _is_beyond(rule: MetricRule, value: float) -> bool:
 
 def _locked(project: Project, rule_id: str) -> MetricRule:
     """The rule, until the transaction ends: two changes of it come one after the other. Raises NotFound."""
-    Project.objects.select_for_update().get(id=project.id)
+    Project.objects.select_for_update(no_key=True).get(id=project.id)
     return metric_rule_get(project=project, rule_id=rule_id)
 
 

@@ -35,7 +35,7 @@ def alert_raise(*, session: Session, rule: AlertRule, text: str, subject: str = 
     """
     with transaction.atomic():
         # Held until the commit: the session does not end meanwhile, and two processes do not raise the same alert.
-        row = Session.objects.select_for_update().filter(id=session.id).exclude(state__in=ENDED)
+        row = Session.objects.select_for_update(no_key=True).filter(id=session.id).exclude(state__in=ENDED)
         if row.values_list("id", flat=True).first() is None:
             return
         alert, is_new = Alert.objects.get_or_create(

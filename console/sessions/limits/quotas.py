@@ -1,7 +1,7 @@
 """What a project may have at once, as set by who runs the server (manage.py set_quota); queue.py keeps the devices."""
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from console.errors import Conflict, QuotaExceeded
 from console.sessions.limits.queue import devices_in_use
@@ -39,7 +39,8 @@ def device_quota_recheck(*, session: Session) -> None:
 
     Call it in the transaction that starts it: reconcilers of two places may start sessions of one project.
     """
-    row = Project.objects.select_for_update().filter(id=session.project_id, device_quota__isnull=False).first()
+    held = Project.objects.select_for_update(no_key=True).filter(id=session.project_id, device_quota__isnull=False)
+    row = held.first()
     if row is not None and devices_in_use()[row.id] + max(1, session.devices or 1) > (row.device_quota or 0):
         raise Conflict("Its project has all the devices that it may have.", hint="It starts when one of them ends.")
 
@@ -49,7 +50,11 @@ def session_quota_check(*, project: Project, devices: int) -> None:
 
     Call it in the creating transaction.
     """
-    row = Project.objects.select_for_update().get(id=project.id)  # two at once must not both take the last slot
+    # Two at once must not both take the last slot. Where there is no quota none waits for another.
+    limited = Q(session_quota__isnull=False) | Q(device_quota__isnull=False)
+    row = Project.objects.select_for_update(no_key=True).filter(limited, id=project.id).first()
+    if row is None:
+        return
     device_quota_check(project=row, devices=devices)
     if row.session_quota is None:
         return
@@ -70,7 +75,7 @@ def person_queue_check(*, person: User | None) -> None:
     limit = settings.LIMITS.queued
     if limit is None or person is None:
         return
-    User.objects.select_for_update().get(id=person.pk)  # two at once must not both take the last one
+    User.objects.select_for_update(no_key=True).get(id=person.pk)  # two at once must not both take the last one
     used = Session.objects.filter(person=person, state=SessionState.QUEUED).count()
     if used >= limit:
         raise QuotaExceeded(

@@ -47,7 +47,7 @@ def _spans_sum() -> int:
 
 def _tokens_sum(session_id: str) -> None:
     with transaction.atomic():  # a report takes the row as well: no step is left out, none counted twice
-        session = Session.objects.select_for_update().filter(id=session_id, tokens_trained=None).first()
+        session = Session.objects.select_for_update(no_key=True).filter(id=session_id, tokens_trained=None).first()
         if session is not None:
             tokens = tokens_trained_sum(session_ids=[session_id]).get(session_id, 0)
             Session.objects.filter(id=session_id).update(tokens_trained=tokens)

@@ -101,7 +101,7 @@ def _record(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None
         EpisodeAnnotation.objects.filter(session=session, episode_id=episode_id).delete()
         task_errors_erase(session=session, task=record.task, episode_id=episode_id)
         record.delete()
-        Session.objects.select_for_update().get(id=session.id)  # as who adds to a block
+        Session.objects.select_for_update(no_key=True).get(id=session.id)  # as who adds to a block
         block_remake(session, record.seq // BLOCK)
         EpisodePack.objects.filter(session=session, episodes__isnull=True).delete()
         data = {"name": "episode_erased", "episode_id": episode_id}
@@ -201,7 +201,7 @@ def _upload_forget(session: Session, key: str) -> None:
     Inside the transaction that replaces it. The session's row is locked, as a commit does: one that has begun comes
     before it, and a later one finds no upload.
     """
-    Session.objects.select_for_update().get(id=session.id)
+    Session.objects.select_for_update(no_key=True).get(id=session.id)
     for upload in _uploads(session):
         if any(file["key"] == key for file in upload.files):
             upload.delete()

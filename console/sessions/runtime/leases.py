@@ -91,7 +91,7 @@ def lease_check(*, token: str) -> Session:
 
 def lease_lock(session: Session) -> Session:
     """The row as it is now, held until the transaction ends. Raises StaleLease if the lease is another's by now."""
-    held = Session.objects.select_for_update().filter(id=session.id, lease_sha256=session.lease_sha256)
+    held = Session.objects.select_for_update(no_key=True).filter(id=session.id, lease_sha256=session.lease_sha256)
     row = next(iter(held), None)  # ``first`` would have one row put in order
     if row is None or not row.lease_sha256 or SessionState(row.state).is_terminal:
         raise _stale()

@@ -54,7 +54,7 @@ def _view_get(project: Project, view_id: str) -> SavedView:
 
 
 def _lock(project: Project) -> None:
-    Project.objects.select_for_update().get(id=project.id)
+    Project.objects.select_for_update(no_key=True).get(id=project.id)
 
 
 def _name_check(project: Project, name: str) -> None:

@@ -57,7 +57,7 @@ def tasks_put(*, project: Project, session_id: str, body: TasksPut) -> TaskCount
     rows_each, attempts = (1, body.attempts) if body.judged else (body.attempts, 1)
     names = [task.name for task in body.rows]
     with transaction.atomic():
-        Session.objects.select_for_update().get(id=session.id)  # one put at a time
+        Session.objects.select_for_update(no_key=True).get(id=session.id)  # one put at a time
         duplicates_refuse(session, names)
         room_check(session, len(names) * body.attempts, sum(sizes) * rows_each)
         QueuedTask.objects.bulk_create(
@@ -153,7 +153,7 @@ def task_group_set(*, project: Project, session_id: str, task_id: str, body: Tas
             hint="Keep less in their metadata.",
         )
     with transaction.atomic():
-        Session.objects.select_for_update().get(id=row.session_id)  # one at a time
+        Session.objects.select_for_update(no_key=True).get(id=row.session_id)  # one at a time
         outputs_room_check(row, fields["size_bytes"] + more_bytes)
         fields["size_bytes"] += more_bytes
         return _change(project, session_id, task_id, body.lease, **fields)

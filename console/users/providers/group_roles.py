@@ -35,7 +35,7 @@ def group_roles_apply(*, user: User, groups: Collection[str], rules: Collection[
 
 
 def _role_apply(user: User, project_id: str, role: Role | None) -> None:
-    project = Project.objects.select_for_update().filter(id=project_id).first()
+    project = Project.objects.select_for_update(no_key=True).filter(id=project_id).first()
     if project is None:
         log.warning("A rule for groups of the identity provider names %s, which is no project", project_id)
         return
