@@ -15,6 +15,7 @@ from pytest_django import DjangoDbBlocker
 
 from console.config.database import databases_read
 from console.config.postgres import base
+from support.waiting import wait_until
 
 T = TypeVar("T")
 TOOLS = on_postgres.postgres_tools()
@@ -126,11 +127,18 @@ def test_a_failed_statement_leaves_its_connection_usable(database: Database) -> 
     assert database.request(failing) == database.request(pid)
 
 
-def test_no_more_than_the_bound_are_kept(database: Database) -> None:
+def test_a_busy_process_opens_no_connection_anew(database: Database) -> None:
+    """Each is a process that PostgreSQL starts: of many requests at once the next many have the same."""
     served = database.at_once(base.MAX_KEPT + 3)
     assert len(served) == base.MAX_KEPT + 3
-    again = database.at_once(base.MAX_KEPT + 3)
-    assert len(served & again) == base.MAX_KEPT
+    assert database.at_once(base.MAX_KEPT + 3) == served
+
+
+def test_no_more_than_the_bound_are_kept_for_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "LINGER_S", 0.2)
+    served = database.at_once(base.MAX_KEPT + 3)
+    wait_until(lambda: len(base.KEPT._kept) == base.MAX_KEPT)  # noqa: SLF001
+    assert len(served & database.at_once(base.MAX_KEPT + 3)) == base.MAX_KEPT
 
 
 def test_one_that_was_quiet_for_long_is_replaced(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

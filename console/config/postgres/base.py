@@ -19,7 +19,8 @@ from django.db.backends.postgresql import base, creation
 from psycopg import Connection, IsolationLevel
 from psycopg.pq import TransactionStatus
 
-MAX_KEPT = 8  # of one process; what more it needs at once is opened and closed
+MAX_KEPT = 8  # of one process; what more it needed at once is closed when it has waited for LINGER_S
+LINGER_S = 5.0  # a busy process needs them again at once, and each new one is a process that PostgreSQL starts
 MAX_IDLE_S = 300.0  # firewalls forget quiet connections without a word
 
 Parameters = dict[str, Any]
@@ -31,14 +32,28 @@ class KeptConnections:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: list[tuple[Parameters, Connection[Any], float]] = []
+        self._is_closing = False  # while there are more than MAX_KEPT
 
     def keep(self, parameters: Parameters, connection: Connection[Any]) -> None:
-        """Have it wait for its next user. One that waited longest is closed where there are too many."""
+        """Have it wait for its next user. Where there are too many, those that waited longest are closed soon."""
         with self._lock:
             self._kept.append((parameters, connection, time.monotonic()))
-            surplus = [self._kept.pop(0) for _ in range(len(self._kept) - MAX_KEPT)]
-        for _, old, _ in surplus:
-            old.close()
+            if len(self._kept) <= MAX_KEPT or self._is_closing:
+                return
+            self._is_closing = True
+        threading.Thread(target=self._close_surplus, name="connections-closing", daemon=True).start()
+
+    def _close_surplus(self) -> None:
+        """Those that were not needed within LINGER_S: the last used are taken first, so they stand at the front."""
+        while self._is_closing:
+            time.sleep(LINGER_S)
+            surplus, now = [], time.monotonic()
+            with self._lock:
+                while len(self._kept) > MAX_KEPT and now - self._kept[0][2] >= LINGER_S:
+                    surplus.append(self._kept.pop(0))
+                self._is_closing = len(self._kept) > MAX_KEPT
+            for _, connection, _ in surplus:
+                connection.close()
 
     def take(self, parameters: Parameters) -> Connection[Any] | None:
         """The one that was used last, if it still works as far as can be seen without asking the database."""
