@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from channels.layers import BaseChannelLayer, get_channel_layer
+from channels.layers import BaseChannelLayer, InMemoryChannelLayer, get_channel_layer
 from django.db import connection, transaction
 
 from console.live.local_wakes import readers_wake
@@ -79,7 +79,11 @@ def _wake_on_commit(session_id: str) -> None:
 
 def _wake_readers(session_id: str) -> None:
     readers_wake(session_id)
-    async_to_sync(_wake)(session_id)
+    layer = channel_layer()
+    # Where the layer is this process's memory and nobody here reads the record, there is nobody to find by it: a way
+    # to the event loop and back, for each entry. Who begins to read just now looks at the rows after that.
+    if not isinstance(layer, InMemoryChannelLayer) or group_name(session_id) in layer.groups:
+        async_to_sync(_wake)(session_id)
 
 
 async def _wake(session_id: str) -> None:

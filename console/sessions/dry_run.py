@@ -28,7 +28,26 @@ def dry_run(
     person: User | None = None,
     kind: SessionKind = SessionKind.EPISODES,
 ) -> SessionPlan:
-    """What creating this session would start. Nothing is written.
+    """What creating this session would start, and where it would stand. Nothing is written.
+
+    Raises what ``config_decide`` raises.
+    """
+    config, memory, limit_bytes = config_decide(body=body, key=key, kind=kind)
+    owner = person.pk if person else None
+    return SessionPlan(
+        base_model=base_model_resolve(body.base_model).name,
+        config=config,
+        memory=memory,
+        memory_limit_bytes=limit_bytes,
+        queue_position=queue_position_new(project_id=project.id, person=owner, devices=config.devices or 0),
+    )
+
+
+def config_decide(
+    *, body: SessionCreate, key: ApiKey | None = None, kind: SessionKind = SessionKind.EPISODES
+) -> tuple[SessionConfig, MemoryEstimate | None, int | None]:
+    """The effective configuration of a session, the memory that it is predicted to need, and how many bytes one runtime
+    may use there (None: not known).
 
     Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model or its devices cannot be
     had, DoesNotFit when one runtime may use less memory than it needs at least, Forbidden and BudgetExhausted when the
@@ -55,13 +74,7 @@ def dry_run(
         )  # fmt: skip
         memory_check(memory, serves=serves, limit_bytes=limit_bytes)
     config = config_resolve(config, shape.parameters if shape else None)
-    return SessionPlan(
-        base_model=model.name,
-        config=config.model_copy(update={"devices": devices or None}),
-        memory=memory,
-        memory_limit_bytes=limit_bytes,
-        queue_position=queue_position_new(project_id=project.id, person=person.pk if person else None, devices=devices),
-    )
+    return config.model_copy(update={"devices": devices or None}), memory, limit_bytes
 
 
 def engine_nodes(*, model: BaseModel, config: SessionConfig) -> int:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from console.errors import Conflict, NotFound
 from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
-from console.sessions.dry_run import dry_run
+from console.sessions.dry_run import config_decide
 from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.nodes import ranks_fit_nodes
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
@@ -37,12 +37,13 @@ def session_create(
 ) -> Session:
     """A queued session, started by ``person`` with ``key`` (None: in the console).
 
-    Raises what ``dry_run`` raises, QuotaExceeded, and NotFound for a checkpoint to serve that was deleted meanwhile.
+    Raises what ``config_decide`` raises, QuotaExceeded, and NotFound for a checkpoint to serve that was deleted
+    meanwhile.
     """
-    plan = dry_run(project=project, body=body, key=key, person=person, kind=kind)
+    config, _, _ = config_decide(body=body, key=key, kind=kind)
     with transaction.atomic():
         person_queue_check(person=person)
-        session_quota_check(project=project, devices=plan.config.devices or 0)
+        session_quota_check(project=project, devices=config.devices or 0)
         if served_checkpoint_id:
             _served_hold(served_checkpoint_id)
         session = Session.objects.create(
@@ -53,10 +54,10 @@ def session_create(
             name=body.name,
             base_model=body.base_model,
             served_checkpoint_id=served_checkpoint_id,
-            config=plan.config.model_dump(mode="json"),
+            config=config.model_dump(mode="json"),
             priority=body.priority,
-            devices=plan.config.devices or 0,
-            place=plan.config.place,
+            devices=config.devices or 0,
+            place=config.place,
             budget=body.budget.model_dump(exclude_none=True),
         )
         event_record(
@@ -161,8 +162,8 @@ def session_suspend(*, project: Project, session_id: str) -> Session:
 def session_resume(*, project: Project, session_id: str, trainer_ranks: int | None = None) -> Session:
     """Bring a suspended session back; one that runs or waits stays as it is.
 
-    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; and what ``dry_run``
-    raises for that number.
+    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; and what
+    ``config_decide`` raises for that number.
     """
     session = session_get(project=project, session_id=session_id)
     if session.state in ENDED or session.state == SessionState.STOPPING:
@@ -186,12 +187,12 @@ def _ranks_change(session: Session, ranks: int) -> None:
     ranks_fit_nodes(config=before, ranks=ranks)
     changes = {"trainer_ranks": ranks, "devices": devices_kept(config=before, trainer_ranks=ranks)}
     config = SessionConfig.model_validate(session.config | changes)
-    plan = dry_run(project=session.project, body=SessionCreate(base_model=session.base_model, config=config))
+    decided, _, _ = config_decide(body=SessionCreate(base_model=session.base_model, config=config))
     with transaction.atomic():
-        devices = plan.config.devices or 0
+        devices = decided.devices or 0
         device_quota_check(project=session.project, devices=devices)
         changed = Session.objects.filter(id=session.id, state=SessionState.SUSPENDED).update(
-            config=plan.config.model_dump(mode="json"), devices=devices
+            config=decided.model_dump(mode="json"), devices=devices
         )
         if not changed:
             raise Conflict(

@@ -75,7 +75,8 @@ def _blocks_without(session: Session, text: str) -> set[int]:
     saves.
     """
     data = _folded(text)
-    wanted = [(bit >> 3, 1 << (bit & 7)) for bit in _bits(data, (min(3, len(data)),))]  # shorter ones follow from these
+    longest = _pieces(data, (min(3, len(data)),))  # shorter ones follow from these
+    wanted = [(bit >> 3, 1 << (bit & 7)) for bit in map(_bit, longest)]
     kept = EpisodeTextBlock.objects.filter(session=session)
 
     def without(blocks: QuerySet[EpisodeTextBlock]) -> tuple[int, set[int]]:
@@ -115,9 +116,11 @@ def _texts(record: EpisodeRecord) -> list[str]:
 
 def _packed(texts: Iterable[str], before: bytes) -> bytes:
     bitmap = bytearray(before)
-    for text in texts:
-        for bit in _bits(_folded(text), (1, 2, 3)):
-            bitmap[bit >> 3] |= 1 << (bit & 7)
+    pieces: set[bytes] = set()
+    for text in set(texts):  # the episodes of a group have one prompt
+        pieces |= _pieces(_folded(text), (1, 2, 3))
+    for bit in map(_bit, pieces):
+        bitmap[bit >> 3] |= 1 << (bit & 7)
     return zlib.compress(bitmap, 1)
 
 
@@ -126,7 +129,11 @@ def _folded(text: str) -> bytes:
     return text.upper().encode("utf-8", "surrogatepass")
 
 
-def _bits(data: bytes, lengths: Iterable[int]) -> set[int]:
-    """Where the pieces of ``data`` of these lengths are in a bitmap. What is found within ``data`` has no others."""
-    pieces = {data[at : at + length] for length in lengths for at in range(len(data) - length + 1)}
-    return {zlib.crc32(piece) % BITS for piece in pieces}
+def _pieces(data: bytes, lengths: Iterable[int]) -> set[bytes]:
+    """The pieces of ``data`` of these lengths. What is found within ``data`` has no others."""
+    return {data[at : at + length] for length in lengths for at in range(len(data) - length + 1)}
+
+
+def _bit(piece: bytes) -> int:
+    """Where a piece is in a bitmap."""
+    return zlib.crc32(piece) % BITS
