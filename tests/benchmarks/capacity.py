@@ -3,6 +3,7 @@
     .venv/bin/python tests/benchmarks/capacity.py                  on SQLite
     .venv/bin/python tests/benchmarks/capacity.py --postgres       on a PostgreSQL of its own
     ... --sessions 2000 --day 600 --traffic 0.001                  sessions of a day in ten minutes: capacity_day.py
+    ... --sessions 100000 --day 3600 --share 0.05                  each twentieth of the sessions of such a day
     ... --already 100000                                           and the rows of so many before: capacity_rows.py
 
 The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
@@ -15,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -33,8 +35,11 @@ from rest import gateway
 from serving import ROOT, free_port, running
 
 # A session of a day: hours with a runtime, steps, episodes, calls of all episodes, hours that somebody watches it.
-DAY = {"session": 1, "heartbeat": 3240, "sample": 360, "step": 100, "episode": 3200, "call": 9600, "watcher": 360}
-WRITES = ("session", "step", "row")  # what adds rows that stay
+DAY = {
+    "session": 1, "register": 1, "first": 1, "stop": 1, "heartbeat": 3240, "sample": 360, "step": 100, "episode": 3200,
+    "call": 9600, "watcher": 360,
+}  # fmt: skip
+WRITES = ("session", "register", "first", "stop", "step", "row")  # what adds rows that stay
 SIZES = (100, 10_000, 1_000_000)
 ROWS_AT_ONCE = 32
 WATCH_S = 8.0
@@ -52,6 +57,10 @@ SAMPLE = {
     "gpus": [{"name": "a GPU", "busy": 0.9, "memory_bytes": 60_000_000_000, "memory_total_bytes": 80_000_000_000}],
 }  # fmt: skip
 TEXT = "what the agent said, as the row of its episode has it; " * 8
+WORDS = [
+    "the", "agent", "reads", "number", "between", "answer", "because", "left", "question", "try", "seven", "forty",
+    "wrong", "guess", "higher", "lower", "again", "table", "result", "of", "and", "what", "tool", "returns", "file",
+]  # fmt: skip
 Request = tuple[str, str, str, dict[str, Any] | None]  # method, URL, bearer, body
 
 
@@ -84,6 +93,11 @@ class Measured:
         self.costs[unit] = Cost(cpu_ms, (self.database_bytes() - size) / count)
         told = "  ".join(f"{name} {ms:8.3f}" for name, ms in cpu_ms.items())
         print(f"{unit:10}{count:10.0f}  {told}  {self.costs[unit].size_bytes:10.0f} B   {wall_s:6.1f} s", flush=True)
+
+
+def answer(number: int) -> str:
+    """What an agent said in the end, another text for each episode, as long as TEXT."""
+    return " ".join(random.Random(number).choices(WORDS, k=78))
 
 
 async def send(requests: list[Request], *, clients: int = 4) -> list[Any]:
@@ -133,7 +147,7 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
         url = f"{lease}/v1/runtime/{path}"
         return [("POST", url, leases[i], body(k)) for k in range(times) for i in ids]
 
-    def of_web(path: str, body: dict[str, Any]) -> list[Request]:
+    def of_web(path: str, body: dict[str, Any] | None) -> list[Request]:
         return [("POST", f"{web}/v1/sessions/{i}/{path}", key, body) for i in ids]
 
     def beat(k: int) -> dict[str, Any]:
@@ -144,13 +158,17 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
 
     def episodes(k: int) -> dict[str, Any]:
         common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
-                  "prompt": TEXT, "answer": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
+                  "prompt": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
         numbers = range(k * ROWS_AT_ONCE, (k + 1) * ROWS_AT_ONCE)
-        return {"rows": [{"episode_id": f"ep_{number}", "seq": number, **common} for number in numbers]}
+        rows = [{"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common} for at in numbers]
+        return {"rows": rows}
 
     async def done(requests: list[Request]) -> None:
         await send(requests)
 
+    register = [("POST", f"{lease}/v1/runtime/register", leases[i], None) for i in ids]
+    await measured.take("register", n, done(register))
+    await measured.take("first", n, done(of_runtimes("heartbeat", beat, 1)))
     await measured.take("heartbeat", 5 * n, done(of_runtimes("heartbeat", beat, 5)))
     await measured.take("sample", n, done(of_runtimes("heartbeat", lambda k: beat(k) | {"resources": SAMPLE}, 1)))
     await measured.take("step", 3 * n, done(of_runtimes("report", entry, 3)))
@@ -163,6 +181,7 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
     await measured.take("call", len(calls), done(calls))
     watched = ids[: min(50, n)]
     await measured.take("watcher", len(watched) * WATCH_S, watch(web, key, watched))
+    await measured.take("stop", n, done(of_web("stop", None)))
 
 
 def a_day(costs: dict[str, Cost]) -> None:
@@ -205,6 +224,7 @@ def options_read() -> argparse.Namespace:
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--day", type=float, help="seconds in which a day of --sessions sessions passes")
     parser.add_argument("--traffic", type=float, default=0.001, help="of what a session does in its hour, with --day")
+    parser.add_argument("--share", type=float, default=1.0, help="of those sessions that come, with --day")
     parser.add_argument("--already", type=int, default=0, help="sessions of before, with --day and --postgres")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -258,16 +278,18 @@ def main() -> None:
                 ended(subprocess.Popen(command, env=own, cwd=ROOT, stdout=log, stderr=log))
             )
             pids["reconciler"] = reconciler.pid
-            simulator = capacity_day.Simulator(web, lease, key, folder)
+            simulator = capacity_day.Simulator(web, lease, key, folder, gateway=address)
             if options.already:
                 import capacity_rows
 
                 print(f"the rows of {options.already} sessions of before:", flush=True)
                 uvloop.run(simulator.day(sessions=capacity_rows.SEEDS, day_s=24.0, traffic=options.traffic))
                 capacity_rows.copy(of_database["DATABASE_URL"], options.already)
-                simulator = capacity_day.Simulator(web, lease, key, folder)
-            given = {"sessions": options.sessions, "day_s": options.day, "traffic": options.traffic}
-            capacity_day.run(measured, simulator, **given, postgres=options.postgres)
+                simulator = capacity_day.Simulator(web, lease, key, folder, gateway=address)
+            capacity_day.run(
+                measured, simulator, sessions=options.sessions, day_s=options.day, traffic=options.traffic,
+                share=options.share, postgres=options.postgres,
+            )  # fmt: skip
             return
         print("to warm up, as follows:")
         uvloop.run(measure(measured, web, lease, key, rows, WARM_UP))
@@ -334,7 +356,7 @@ def _rows_make(ids: list[str]) -> dict[str, Any]:
     key_id = ApiKey.objects.get().id
     handle = {"launch_handle": {"launch": "simulated"}, "launcher": "fake", "progress_at": now, "state_since": now}
     for session in Session.objects.filter(id__in=ids):
-        Session.objects.filter(id=session.id).update(state="ready", **handle)
+        Session.objects.filter(id=session.id).update(state="provisioning", **handle)
         leases[session.id] = lease_issue(session=session)
         claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 36_000, key_id)
         keys[session.id] = sign(session_key(settings.SECRET_KEY.encode(), session.id), claim)

@@ -6,8 +6,9 @@ Web server, lease process, reconciler and database are real ones. Sessions are c
 queue, and are started by the reconciler, whose launcher hands each lease to this program: a simulated runtime
 registers, beats once a second, reports and ends when its session is stopped. In between people begin and end episodes,
 call the relay and watch. A session lives for an hour of that day, less where more than MOST_AT_ONCE would run at once;
-of what it does in its hour (DAY) it does the share ``--traffic``, each thing once at least, but for heartbeats: those
-are real ones, one a second of its life. Nothing here is multiplied.
+``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a session does in its hour (DAY)
+it does the share ``--traffic``, each thing once at least, but for heartbeats: those are real ones, one a second of its
+life. Nothing here is multiplied.
 """
 
 import asyncio
@@ -24,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from capacity import DAY, ROWS_AT_ONCE, STEP, TEXT, Measured
+from capacity import DAY, ROWS_AT_ONCE, STEP, TEXT, Measured, answer
 from serving import ROOT
 
 MOST_AT_ONCE = 1000  # TINKERSCRIPT_MAX_RUNTIMES has a bound
+TOLD_S = 120.0
 CLIENTS = 64  # requests of people under way at once: more would only wait in the server
 WRONG = 1.33  # times the table, or less than one part in it
 # How the rows of the table begin, by what is counted here.
@@ -39,6 +41,9 @@ ROWS = {
     "begin": "`begin_episode`",
     "end": "`end_episode`",
     "call": "call through",
+    "register": "runtime registers",
+    "first": "first heartbeat that is ready",
+    "stop": "session stopped",
     "watcher": "a second of a watcher",
 }
 
@@ -102,8 +107,9 @@ def reconcile(folder: Path) -> None:
 class Simulator:
     """Everybody outside the control plane."""
 
-    def __init__(self, web: str, lease: str, key: str, folder: Path) -> None:
-        self._web, self._lease, self._key, self._folder = web, lease, key, folder
+    def __init__(self, web: str, lease: str, key: str, folder: Path, *, gateway: str) -> None:
+        """``gateway``: where runtimes say that theirs is."""
+        self._web, self._lease, self._key, self._folder, self._gateway = web, lease, key, folder, gateway
         self.done: Counter[str] = Counter()
         self.took_s: dict[str, list[float]] = defaultdict(list)
         self.failed: Counter[str] = Counter()
@@ -111,20 +117,36 @@ class Simulator:
         self._begun: dict[str, asyncio.Future[str]] = {}
         self._people = asyncio.Semaphore(CLIENTS)
 
-    async def day(self, *, sessions: int, day_s: float, traffic: float) -> float:
+    async def day(self, *, sessions: int, day_s: float, traffic: float, share: float = 1.0) -> float:
         """Simulate it; how long it took."""
         life_s = min(day_s / 24, MOST_AT_ONCE * day_s / sessions)
+        coming = max(1, round(sessions * share))
         began = time.monotonic()
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._http:
-            launches = asyncio.create_task(self._launches())
+        async with aiohttp.ClientSession(connector=self._connector()) as self._http:
+            beside = [asyncio.create_task(self._launches()), asyncio.create_task(self._told(began))]
             async with asyncio.TaskGroup() as group:
-                for number in range(sessions):
-                    at = began + number * day_s / sessions
+                for number in range(coming):
+                    at = began + number * day_s / coming
                     await asyncio.sleep(max(0.0, at - time.monotonic()))
                     self.late_s = max(self.late_s, time.monotonic() - at)
                     group.create_task(self._session(life_s, traffic))
-            launches.cancel()
+            for task in beside:
+                task.cancel()
         return time.monotonic() - began
+
+    @staticmethod
+    def _connector() -> aiohttp.TCPConnector:
+        """Connections are kept for less time than the server keeps them: none is used as it is being closed."""
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0)
+
+    async def _told(self, began: float) -> None:
+        """Print how far it is, each TOLD_S."""
+        while True:
+            await asyncio.sleep(TOLD_S)
+            made, stopped, load = self.done["session"], self.done["stop"], os.getloadavg()[0]
+            failed = sum(self.failed.values())
+            told = f"{made} made, {stopped} stopped, {failed} requests failed, load {load:.1f}"
+            print(f"  {time.monotonic() - began:5.0f} s: {told}", flush=True)
 
     async def _session(self, life_s: float, traffic: float) -> None:
         made = await self._ask("session", "POST", "/v1/sessions", {"base_model": "SmolLM2-135M-Instruct"})
@@ -168,9 +190,9 @@ class Simulator:
 
         async def rows(number: int) -> None:
             common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
-                      "prompt": TEXT, "answer": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
+                      "prompt": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
             numbers = range(number * ROWS_AT_ONCE, (number + 1) * ROWS_AT_ONCE)
-            body = {"rows": [{"episode_id": f"ep_{at}", "seq": at, **common} for at in numbers]}
+            body = {"rows": [{"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common} for at in numbers]}
             if await self._ask("rows", "POST", "/v1/runtime/episodes", body, bearer=lease) is not None:
                 self.done["row"] += ROWS_AT_ONCE
 
@@ -203,10 +225,11 @@ class Simulator:
             "state": "ready",
             "phase": "waiting for episodes",
             "progress": 1,
-            "address": "127.0.0.1:9",
+            "address": self._gateway,
         }
         while True:
-            orders = await self._ask("heartbeat", "POST", "/v1/runtime/heartbeat", body, bearer=lease)
+            unit = "first" if body["progress"] == 1 else "heartbeat"
+            orders = await self._ask(unit, "POST", "/v1/runtime/heartbeat", body, bearer=lease)
             if orders is None or orders["stop"]:
                 break
             body["progress"] += 1
@@ -287,15 +310,24 @@ def report(done: Counter[str], used_s: dict[str, float], wall_s: float, *, postg
 
 
 def run(
-    measured: Measured, simulator: Simulator, *, sessions: int, day_s: float, traffic: float, postgres: bool
+    measured: Measured,
+    simulator: Simulator,
+    *,
+    sessions: int,
+    day_s: float,
+    traffic: float,
+    share: float,
+    postgres: bool,
 ) -> None:
     """The day, and what it took."""
     import uvloop
 
-    print(f"{sessions} sessions over {day_s:.0f} s, {traffic:g} of a session's traffic")
-    before, size = measured.cpu_s(), measured.database_bytes()
-    wall_s = uvloop.run(simulator.day(sessions=sessions, day_s=day_s, traffic=traffic))
+    part = "" if share == 1 else f", of which each {1 / share:.1f}th comes"
+    print(f"{sessions} sessions over {day_s:.0f} s{part}; {traffic:g} of a session's traffic", flush=True)
+    before, size, own = measured.cpu_s(), measured.database_bytes(), time.process_time()
+    wall_s = uvloop.run(simulator.day(sessions=sessions, day_s=day_s, traffic=traffic, share=share))
     used_s = {name: used - before[name] for name, used in measured.cpu_s().items()}
+    used_s["simulator"] = time.process_time() - own
     print(f"it took {wall_s:.0f} s, load {os.getloadavg()[0]:.1f}; sessions came {simulator.late_s:.1f} s late at most")
     print(f"\n{'request':12}{'times':>9}{'median s':>10}{'99 % s':>9}")
     for unit, took in sorted(simulator.took_s.items()):
@@ -304,6 +336,8 @@ def run(
     print(f"failed: {dict(simulator.failed) or 'none'}; watched for {simulator.done['watcher']} s")
     print(f"the database grew by {(measured.database_bytes() - size) / 1e6:.1f} MB")
     report(simulator.done, used_s, wall_s, postgres=postgres)
+    each_ms = {name: 1000 * used / max(1, simulator.done["session"]) for name, used in used_s.items()}
+    print("CPU ms of a session, all in all: " + "  ".join(f"{name} {ms:.0f}" for name, ms in each_ms.items()))
 
 
 if __name__ == "__main__":
