@@ -250,6 +250,8 @@ class Upload(models.Model):
     packed = models.JSONField(null=True)  # [{"episode_id", "offset", "size_bytes"}]; with none of them: the journal
     external = models.JSONField(null=True)  # {"lora"}: by a Tinker client, not by a runtime
     files = models.JSONField()  # [{"path", "size_bytes", "sha256", "key", "upload_id"}]
+    # Under way, and counted by no other row: a checkpoint's are its own, those of other kinds are nothing's until then.
+    pending_bytes = models.BigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
 
@@ -282,9 +284,7 @@ class RuntimeSpan(models.Model):
 
 class UsageSum(models.Model):
     """The seconds of all ``summed`` spans of one session, key, person and number of GPUs: usage is read from few rows.
-
-    A person who is removed leaves rows without one, so several may be of the same payer.
-    """
+    A person who is removed leaves rows without one, so several may be of the same payer."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     session_id = models.CharField(max_length=40)

@@ -14,7 +14,7 @@ from console.object_store import client as object_store
 from console.sessions import services
 from console.sessions.checkpoints import checkpoints, removal
 from console.sessions.limits import quotas
-from console.sessions.models import ArchivePart, Session
+from console.sessions.models import ArchivePart, EpisodeRecord, Session
 from console.sessions.runtime import archive, leases, uploads
 from console.users.models import Project
 from support import factories
@@ -138,6 +138,34 @@ def test_archived_episodes_count_as_stored(project, running) -> None:
     project.refresh_from_db()
     with pytest.raises(QuotaExceeded, match=r"1\.00 GiB of checkpoints and episodes"):
         checkpoints.checkpoint_request(project=project, session_id=running.id, kind="model")
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "after"),
+    [
+        ("part-000001.parquet", {"kind": "archive", "part": 1, "episodes": 2}, 5),
+        ("pack", {"kind": "episodes", "packed": [{"episode_id": "ep", "offset": 0, "size_bytes": 5}]}, 5),
+        ("journal.sqlite3", {"kind": "journal"}, 0),
+    ],
+)
+def test_what_is_being_uploaded_counts_as_stored_and_once(project, running, settings, path, fields, after) -> None:
+    """Its parts are in the store before the commit; a project at its quota must not keep more there than it may."""
+
+    def used() -> int:
+        return quotas.quotas_get(project=project).storage_bytes.used
+
+    EpisodeRecord.objects.create(session=running, episode_id="ep", seq=1, begun_at=1.0)
+    files = {path: b"first"}
+    plan = uploads.upload_open(session=running, body=opening(files, **fields))
+    assert used() == 5
+    commit = write(plan, files)
+    for _ in range(2):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+        assert used() == after
+    uploads.upload_open(session=running, body=opening({path: b"seconds"}, **fields))
+    assert used() == after + 7
+    settings.TRANSFER_URL_S = 0  # it cannot be committed any more: its parts are swept
+    assert used() == after
 
 
 def test_the_archive_goes_with_its_session(project, running) -> None:

@@ -1,12 +1,16 @@
 """What a project may have at once, as set by who runs the server (manage.py set_quota); queue.py keeps the devices."""
 
+from datetime import timedelta
+
 from django.conf import settings
 from django.db.models import Q, Sum
+from django.utils import timezone
 
 from console.errors import Conflict, QuotaExceeded
 from console.sessions.limits.queue import devices_in_use
-from console.sessions.models import ArchivePart, Checkpoint, EpisodePack, Session
+from console.sessions.models import ArchivePart, Checkpoint, EpisodePack, Session, Upload
 from console.sessions.states import ENDED
+from console.sessions.transitions import WITH_RUNTIME
 from console.users.models import Project, User
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.projects import Held, Quotas
@@ -112,9 +116,19 @@ def _storage_used(project: Project) -> int:
 
 
 def stored_bytes(**which: object) -> int:
-    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the object store."""
+    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the object store.
+
+    With what is being uploaded, the copy of a journal too: once that is there, it is not counted.
+    """
     # What is being uploaded is in the store already.
     stored = [CheckpointState.UPLOADING, CheckpointState.COMMITTED]
     kept = Checkpoint.objects.filter(state__in=stored, **which)
     others = (ArchivePart.objects.filter(**which), EpisodePack.objects.filter(**which))
-    return sum(rows.aggregate(total=Sum("size_bytes"))["total"] or 0 for rows in (kept, *others))
+    # What cannot be committed any more goes by itself (checkpoints/leftovers.py).
+    since = timezone.now() - timedelta(seconds=settings.TRANSFER_URL_S)
+    pending = Upload.objects.filter(
+        pending_bytes__gt=0, created_at__gt=since, session__state__in=WITH_RUNTIME, **which
+    ).aggregate(total=Sum("pending_bytes"))
+    return (pending["total"] or 0) + sum(
+        rows.aggregate(total=Sum("size_bytes"))["total"] or 0 for rows in (kept, *others)
+    )

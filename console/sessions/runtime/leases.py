@@ -101,7 +101,7 @@ def lease_lock(session: Session) -> Session:
 def upload_lock(session: Session, upload: Upload) -> Session:
     """As ``lease_lock``. Raises NotFound too, for a commit that is executed late: what came after it took its row."""
     row = lease_lock(session)
-    if not Upload.objects.filter(id=upload.id).exists():
+    if not Upload.objects.filter(id=upload.id).update(pending_bytes=0):  # counted as what it becomes
         raise NotFound("There is no such upload in this session.", hint="Open a new one.")
     return row
 

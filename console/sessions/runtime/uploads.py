@@ -68,8 +68,9 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
         archive = {"part": body.part, "episodes": body.episodes} if isinstance(body, ArchiveUpload) else None
         packed = [place.model_dump() for place in body.packed] if isinstance(body, EpisodesUpload) else None
         upload = Upload.objects.create(
-            id=new_id("upl"), session=session, checkpoint=checkpoint, archive=archive, packed=packed, files=files
-        )
+            id=new_id("upl"), session=session, checkpoint=checkpoint, archive=archive, packed=packed, files=files,
+            pending_bytes=0 if checkpoint else sum(file.size_bytes for file in body.files),
+        )  # fmt: skip
     return UploadTargets(
         upload_id=upload.id, checkpoint_id=checkpoint.id if checkpoint else None, files=[_plan(file) for file in files]
     )
