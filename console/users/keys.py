@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from datetime import datetime, timedelta
 
@@ -18,6 +19,9 @@ from tinkerscript.wire.account import Role, Scope
 
 KEY_PREFIX = "tml-ts_"
 PERSON = "user"  # how a person's caller id begins; a key's begins with key_
+# What follows it; keys made before version 0.2.0 name no membership. A runtime signs both, and may write anything.
+PERSON_ID = re.compile(r"(?P<user_id>[0-9]{1,18}):(?P<project_id>\w{1,40})(?::(?P<member_id>\w{1,40}))?", re.ASCII)
+KEY_ID = re.compile(r"\w{1,40}", re.ASCII)
 SHOWN_CHARACTERS = 12
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
@@ -134,11 +138,14 @@ def caller_is_good(*, caller_id: str) -> bool:
     """Whether what this key or person began may go on: for the relay, which has the id from an episode's key."""
     kind, _, rest = caller_id.partition(":")
     if kind == PERSON:
-        user_id, project_id, *member_ids = rest.split(":")  # keys made before version 0.2.0 name no membership
-        of = {"member_id": member_ids[0]} if member_ids else {}
-        members = Membership.objects.filter(user_id=user_id, project_id=project_id, user__is_active=True, **of)
-        return members.exclude(role=Role.VIEWER).exists()
-    return _key_is_good(caller_id)
+        return (named := PERSON_ID.fullmatch(rest)) is not None and _person_is_good(**named.groupdict())
+    return KEY_ID.fullmatch(caller_id) is not None and _key_is_good(caller_id)
+
+
+def _person_is_good(user_id: str, project_id: str, member_id: str | None) -> bool:
+    of = {"member_id": member_id} if member_id else {}
+    members = Membership.objects.filter(user_id=int(user_id), project_id=project_id, user__is_active=True, **of)
+    return members.exclude(role=Role.VIEWER).exists()
 
 
 def _key_is_good(key_id: str) -> bool:

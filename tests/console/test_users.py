@@ -85,6 +85,31 @@ def test_revoking_is_final_and_repeatable(project, alice):
     assert ApiKey.objects.get().revoked_at == first is not None
 
 
+def test_a_caller_id_that_is_none_is_refused_and_fails_nowhere(project, alice, member):
+    """A session's runtime signs them, and may write anything."""
+    good = keys.person_caller_id(membership=Membership.objects.get(project=project, user=member))
+    assert keys.caller_is_good(caller_id=good)
+    assert keys.caller_is_good(caller_id=good.rpartition(":")[0]), "as keys of before version 0.2.0 have it"
+    of_user, _, rest = good.removeprefix("user:").partition(":")
+    for number in ("", "x", "-1", "1e3", "٣", "9" * 18, "9" * 400, "1\0", " 1", "1_0"):
+        assert not keys.caller_is_good(caller_id=f"user:{number}:{rest}")
+    for odd in (
+        "user",
+        "user:",
+        f"user:{of_user}",
+        f"user:{of_user}:",
+        f"{good}:",
+        f"{good}:more",
+        f"{good}\0",
+        f"{good} ",
+    ):
+        assert not keys.caller_is_good(caller_id=odd)
+    key, _ = keys.key_create(project=project, user=alice, name="k", scopes=[Scope.EPISODES])
+    assert keys.caller_is_good(caller_id=key.id)
+    for odd in (f"{key.id}\0", f"{key.id} ", "\0", "key_" + "0" * 400, "ключ"):
+        assert not keys.caller_is_good(caller_id=odd)
+
+
 def test_another_projects_key_can_neither_be_seen_nor_revoked(project, alice, bob):
     key, secret = keys.key_create(project=project, user=alice, name="", scopes=READ)
     bobs = selectors.project_get(user=bob)
