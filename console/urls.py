@@ -5,12 +5,14 @@ from django.contrib import admin
 from django.urls import include, path
 
 from api import urls as api_urls
+from console.users.confirmation import AddressConfirmation
 from console.users.password_reset import PasswordReset
 
 ACCOUNT = "_allauth/browser/v1/"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path(f"{ACCOUNT}auth/email/verify", AddressConfirmation.as_api_view(client=Client.BROWSER)),
     path(f"{ACCOUNT}auth/password/reset", PasswordReset.as_api_view(client=Client.BROWSER)),
     path(ACCOUNT, include(api_urls.unused)),
     path("_allauth/", include("allauth.headless.urls")),

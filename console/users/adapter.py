@@ -1,5 +1,6 @@
 """How django-allauth does things here: users with a project each, second factors encrypted, ends of sign-ins kept."""
 
+import ipaddress
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from django.db import transaction
 from django.forms import Form
 from django.http import HttpRequest
 
-from console.users.models import EMAIL_MAX_LENGTH, User
+from console.users.addresses import address_check
+from console.users.models import User
 from console.users.networks import client_network, network_is_known
 from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
@@ -41,6 +43,16 @@ class AccountAdapter(DefaultAccountAdapter):
         # allauth would take the name from the Host header, which the one who asked for the mail wrote.
         name = urlsplit(settings.PUBLIC_URL).netloc
         super().send_mail(template_prefix, email, context | {"current_site": Site(domain=name, name=name)})
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """An address of IPv4 as one, also where a socket or a proxy for both writes it as one of IPv6: by their network
+        all of those would be one client."""
+        address: str = super().get_client_ip(request)
+        try:
+            mapped = getattr(ipaddress.ip_address(address), "ipv4_mapped", None)
+        except ValueError:
+            return address
+        return str(mapped or address)
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # allauth counts by account alone: anyone could lock anyone out.
@@ -66,8 +78,7 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def clean_email(self, email: str) -> str:
         cleaned: str = super().clean_email(email)
-        if len(cleaned) > EMAIL_MAX_LENGTH:
-            raise ValidationError(f"An address has at most {EMAIL_MAX_LENGTH} characters.")
+        address_check(cleaned)
         # A signed-in user adds an address to the account that they have; who comes by the identity provider may have
         # an account already.
         is_sign_up = not context.request.user.is_authenticated and getattr(context.request, "has_sign_up_rules", True)

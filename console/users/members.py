@@ -7,13 +7,13 @@ account. A person joins by accepting, never by being added.
 from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.audit.services import audit_record
 from console.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from console.users.addresses import address_check
 from console.users.invitation_mail import invitation_mail_check, invitation_mail_send
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.selectors import role_get
@@ -41,7 +41,7 @@ def member_invite(*, project: Project, email: str, role: Role, by: User) -> Memb
     or too many are; Forbidden and RateLimited as ``invitation_mail_check``."""
     address = email.lower()
     try:
-        validate_email(address)
+        address_check(address)
     except ValidationError:
         raise InvalidRequest("This is no e-mail address.", hint="It reads name@example.com.") from None
     invitation_mail_check(sender=by, address=address)

@@ -141,6 +141,13 @@ def test_a_stranger_cannot_lock_a_person_out(alice) -> None:
     assert sign_in(Client(REMOTE_ADDR="203.0.113.99"), alice).status_code == 200, "their own network is let in"
 
 
+def test_addresses_of_ipv4_that_are_written_as_ipv6_are_no_one_network(alice, bob) -> None:
+    for attempt in range(11):
+        sign_in(Client(REMOTE_ADDR=f"::ffff:198.51.100.{attempt}"), alice, "wrong")
+    assert sign_in(Client(REMOTE_ADDR="::ffff:203.0.113.7"), alice).status_code == 200
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.8"), alice).status_code == 200, "the same network as before"
+
+
 def test_one_machine_gets_ten_wrong_guesses_a_minute_over_all_accounts(db) -> None:
     def guess(number: int) -> int:
         body = {"email": f"user{number}@example.com", "password": "wrong"}

@@ -20,6 +20,7 @@ from console.config.oidc import oidc_provider
 from console.config.sign_up import SignUp
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.providers.sign_in import BEGUN_S, SIGN_IN
+from console.users.services import user_create
 from console.users.sign_in_sessions import SessionStore
 from console.users.sign_up import access_end
 from support import factories
@@ -106,6 +107,25 @@ def test_an_address_that_the_provider_has_not_confirmed_leads_nowhere(provider, 
     browser, _ = come(provider, sub="other", email="new@lab.example.org", email_verified=claim)
     assert not is_in(browser)
     assert User.objects.count() == 1 and not SocialAccount.objects.exists()
+
+
+def test_an_address_that_a_database_takes_for_the_same_is_another_persons(provider) -> None:
+    """Where case is ignored ı is i for PostgreSQL: the domains are two, and anyone may have the second."""
+    ida = user_create(email="ida@initech.example.org")
+    EmailAddress.objects.create(user=ida, email=ida.email, verified=True, primary=True)
+    EmailAddress.objects.create(user=ida, email="ida@second.initech.example.org", verified=False)
+    browser, _ = come(provider, email="ida@ınitech.example.org")
+    assert browser.get("/v1/account").json()["email"] == "ida@ınitech.example.org"
+    assert not SocialAccount.objects.filter(user=ida).exists()
+    browser, _ = come(provider, sub="second", email="ida@second.ınitech.example.org")
+    assert EmailAddress.objects.filter(user=ida).count() == 2, "nothing of hers ended"
+
+
+def test_an_account_that_the_operator_wrote_in_capitals_is_found(provider) -> None:
+    ida = factories.user_make("ida")
+    User.objects.filter(id=ida.id).update(email="Ida@Example.com")
+    browser, _ = come(provider, email="ida@example.com")
+    assert SocialAccount.objects.get().user == ida and is_in(browser)
 
 
 def test_a_domain_may_be_trusted_where_the_provider_says_nothing(provider, settings: Settings) -> None:

@@ -1,15 +1,19 @@
 """The account in a real browser: a second factor, an invitation, another project, a key with limits, the end."""
 
 import re
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import cv2
 import httpx
 import numpy as np
 import pytest
+from allauth.account import app_settings
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
+from django.core import signing
 from e2e.console_pages import PASSWORD, Server, browser, page, server, sign_up
 from playwright.sync_api import Browser, Page, expect
 
@@ -63,6 +67,33 @@ def test_a_second_factor_is_switched_on_asked_for_and_signed_out_of_everywhere(p
     entries = page.get_by_role("region", name="Recent sign-ins and changes").get_by_role("listitem")
     expect(entries.first).to_contain_text(re.compile(r"^sign in.*Chrome.*127\.0\.0\.1"))
     expect(entries.filter(has_text="second factor add")).to_have_count(2)  # and its recovery codes
+
+
+def mailed_key(server: Server, email: str) -> str:
+    """Of the link that confirms the address: nobody mails it here."""
+    with closing(sqlite3.connect(f"file:{server.data / 'console.sqlite3'}?mode=ro", uri=True)) as rows:
+        (number,) = rows.execute("SELECT id FROM account_emailaddress WHERE email = ?", [email]).fetchone()
+    secret, *_ = (server.data / "secret_key").read_text().split()
+    return signing.dumps(number, key=secret, salt=app_settings.SALT)
+
+
+def test_an_address_is_confirmed_in_another_browser_by_the_accounts_password(
+    page: Page, browser: Browser, server: Server
+) -> None:
+    sign_up(page, "ida@example.org")
+    other = browser.new_context(base_url=server.url).new_page()
+    other.goto(f"/verify-email/{mailed_key(server, 'ida@example.org')}")
+    other.get_by_role("button", name="Confirm").click()
+    expect(other.get_by_text("If you have made no account, somebody else has")).to_be_visible()
+    expect(other.get_by_role("link", name="Set a password by mail")).to_be_visible()
+    for password in ("a wrong passphrase", PASSWORD):
+        other.get_by_label("Password of the account").fill(password)
+        other.get_by_role("button", name="Confirm").click()
+    expect(other.get_by_text("Your address is confirmed.")).to_be_visible()
+    other.goto("/verify-email/not-a-key")
+    other.get_by_role("button", name="Confirm").click()
+    expect(other.get_by_text("This link is not valid any more.")).to_be_visible()
+    other.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,11 +4,11 @@ import argparse
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.core.validators import validate_email
 from django.db import transaction
 
 from console.audit.services import audit_record
 from console.errors import DomainError
+from console.users.addresses import address_check
 from console.users.keys import key_create
 from console.users.models import Project, User
 from console.users.selectors import project_get
@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *, email: str, project: str | None, scopes: str | None, **options: object) -> None:
         try:
-            validate_email(email)
+            address_check(email)
             chosen = [Scope(scope.strip()) for scope in scopes.split(",")] if scopes else KeyCreate().scopes
             with transaction.atomic():
                 user = User.objects.filter(email=email.lower()).first() or user_create(email=email, is_confirmed=True)

@@ -4,8 +4,8 @@ import secrets
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.core.validators import validate_email
 
+from console.users.addresses import address_check
 from console.users.models import User
 from console.users.services import user_create
 
@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, email: str, **options: object) -> None:
         try:
-            validate_email(email)
+            address_check(email)
         except ValidationError:
             raise CommandError(f"{email!r} is no e-mail address.") from None
         if User.objects.filter(email=email.lower()).exists():

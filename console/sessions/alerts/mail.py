@@ -54,7 +54,7 @@ def _is_proved(person: User) -> bool:
     """Whether the very address that mails go to is confirmed: another of theirs says nothing of it."""
     addresses = EmailAddress.objects.filter(user=person)
     # One whom the operator made (manage.py create_user) may have no address to confirm.
-    return not addresses.exists() or addresses.filter(email__iexact=person.email, verified=True).exists()
+    return not addresses.exists() or addresses.filter(email=person.email.lower(), verified=True).exists()
 
 
 def _send(session: Session, person: User, alerts: list[Alert]) -> None:

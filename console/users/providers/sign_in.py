@@ -16,7 +16,6 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialLogin
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
 from django.dispatch import receiver
 from django.forms import Form
@@ -24,7 +23,8 @@ from django.http import HttpRequest
 
 from console.config.oidc import Oidc
 from console.config.saml import Saml
-from console.users.models import EMAIL_MAX_LENGTH, User
+from console.users.addresses import address_check
+from console.users.models import User
 from console.users.providers.group_roles import group_roles_apply
 from console.users.services import project_create_default
 from console.users.sign_up import address_prove, sign_up_refusal
@@ -90,12 +90,12 @@ def provider_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def valid_email(email: Any) -> str | None:
-    """The address in lower case, if it is one that a column holds."""
+    """The address in lower case, if it is one that this server takes."""
     try:
-        validate_email(email)
+        address_check(email)
     except ValidationError:
         return None
-    return str(email).lower() if len(email) <= EMAIL_MAX_LENGTH else None
+    return str(email).lower()
 
 
 def email_is_confirmed(claim: object, email: str, provider: Oidc | Saml) -> bool:
@@ -114,8 +114,11 @@ def _settings(sociallogin: SocialLogin) -> Oidc | Saml:
 
 def _owner(email: str) -> User | None:
     """Whose address this is: who has confirmed it before who has merely given it."""
-    address = EmailAddress.objects.filter(email__iexact=email, verified=True).select_related("user").first()
-    return address.user if address else User.objects.filter(email__iexact=email).first()
+    address = EmailAddress.objects.filter(email=email, verified=True).select_related("user").first()
+    if address:
+        return address.user
+    # One whom the operator made may have capital letters. PostgreSQL takes ı for i where it ignores case.
+    return next((user for user in User.objects.filter(email__iexact=email) if user.email.lower() == email), None)
 
 
 def _roles_apply(user: User, sociallogin: SocialLogin) -> None:

@@ -34,11 +34,20 @@ export async function signOut(): Promise<void> {
   if (response.status !== 401) throw new ApiError(response.status, "unexpected", "Signing out did not work.", "Try again.");
 }
 
-/** The link of a confirmation mail carries the key. The answer may still ask for a sign-in: that is no failure. */
-export async function verifyEmail(key: string): Promise<void> {
-  const response = await request("POST", `${BASE}/auth/email/verify`, { key });
-  if (response.ok || response.status === 401) return;
-  throw new ApiError(response.status, "invalid_request", "This link is not valid any more.", "Sign in to be sent a new one.");
+export interface Confirmation {
+  /** Of the mailed link. */
+  key: string;
+  /** Of the account: needed in another browser than the one that signed up or is signed in. */
+  password?: string;
+}
+
+/** The answer may still ask for a sign-in: that is no failure. */
+export async function verifyEmail(wanted: Confirmation): Promise<void> {
+  const { status, answer } = await allauth("POST", "auth/email/verify", wanted);
+  if (status === 200 || status === 401) return;
+  const error = authError(status, answer);
+  if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Sign in to be sent a new one.");
+  throw error;
 }
 
 /** The code of an authenticator app, or a recovery code: the second step of a sign-in that asked for it. */

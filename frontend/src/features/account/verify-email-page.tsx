@@ -1,38 +1,64 @@
 // Where the link in a confirmation mail leads.
 import { useMutation } from "@tanstack/react-query";
-import { useParams } from "react-router";
+import { useState, type SyntheticEvent } from "react";
+import { Link, useParams } from "react-router";
 import { verifyEmail } from "../../api/auth";
+import { ApiError } from "../../api/errors";
 import { Button, ButtonLink } from "../../ui/button";
+import { TextField } from "../../ui/field";
 import { ErrorNotice, Notice } from "../../ui/notice";
-import { Wordmark } from "../../ui/wordmark";
+import { AccountFrame, linkClass } from "./account-frame";
 
 /** A button, because mail scanners open links and must not confirm anything. */
 export function VerifyEmailPage() {
   const { key = "" } = useParams();
-  const verify = useMutation({ mutationFn: () => verifyEmail(key) });
+  const [password, setPassword] = useState("");
+  const verify = useMutation({ mutationFn: verifyEmail });
+  const refused = verify.error instanceof ApiError ? verify.error.fields.password : undefined;
+  const [isAsked, setAsked] = useState(false);
+  if (refused && !isAsked) setAsked(true); // and goes on being asked while the next try is under way
+
+  function onSubmit(event: SyntheticEvent) {
+    event.preventDefault();
+    verify.mutate(isAsked ? { key, password } : { key });
+  }
+
+  const below = isAsked && (
+    <Link to="/reset-password" className={linkClass}>
+      Set a password by mail
+    </Link>
+  );
   return (
-    <main className="mx-auto flex min-h-screen w-full max-w-sm flex-col justify-center gap-4 px-6">
-      <Wordmark />
-      <h1 className="text-lg font-semibold">Confirm your e-mail address</h1>
-      <ErrorNotice error={verify.error} />
+    <AccountFrame title="Confirm your e-mail address" below={below}>
       {verify.isSuccess ? (
-        <>
+        <div className="space-y-4">
           <Notice title="Your address is confirmed." />
-          <ButtonLink to="/signin" look="primary">
+          <ButtonLink to="/signin" look="primary" className="w-full">
             Sign in
           </ButtonLink>
-        </>
+        </div>
       ) : (
-        <Button
-          look="primary"
-          disabled={verify.isPending}
-          onClick={() => {
-            verify.mutate();
-          }}
-        >
-          Confirm
-        </Button>
+        <form onSubmit={onSubmit} className="space-y-4" noValidate>
+          <ErrorNotice error={refused ? null : verify.error} />
+          {isAsked && (
+            <TextField
+              label="Password of the account"
+              type="password"
+              autoComplete="current-password"
+              autoFocus
+              required
+              value={password}
+              onChange={(event) => {
+                setPassword(event.target.value);
+              }}
+              error={refused}
+            />
+          )}
+          <Button type="submit" look="primary" className="w-full" disabled={verify.isPending}>
+            Confirm
+          </Button>
+        </form>
       )}
-    </main>
+    </AccountFrame>
   );
 }
