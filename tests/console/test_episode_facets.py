@@ -101,19 +101,6 @@ def test_episodes_whose_rows_are_read_are_counted_as_by_the_index(session, monke
     assert facets(session, text="no such words").episodes == 0
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_counts_are_the_same_whether_few_rewards_differ_or_very_many(session, monkeypatch, seed: int) -> None:
-    draw = random.Random(seed)
-    for _ in range(60):
-        rewards = [draw.choice([None, 0.0, 0.5, 1.0, draw.gauss(0, 1), draw.choice([LARGEST, 5e-324])])]
-        task, fate = draw.choice([None, "fog", "mist"]), draw.choice(list(Fate))
-        save(session, rewards, task=task, fate=fate, eval=draw.random() < 0.3)
-    chosen = ({}, {"fates": [Fate.TRAINED]}, {"task": "fog", "fates": [Fate.EVAL]}, {"eval": True}, {"reward_min": 0.5})
-    few = [facets(session, **narrowed) for narrowed in chosen]
-    monkeypatch.setattr(one_reading, "MOST_REWARDS", 1)
-    assert [facets(session, **narrowed) for narrowed in chosen] == few
-
-
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL chooses by its statistics")
 def test_rows_that_must_be_read_are_read_once_whatever_their_rewards(session, monkeypatch) -> None:
     """Each of these readings, and each sorting of what was read, is a good part of the 200 ms for 100,000 episodes."""

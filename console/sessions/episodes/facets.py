@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from django.db import connections
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 from django.db.models.functions import Floor, Greatest, Least
 
-from console.sessions.episodes import one_reading
-from console.sessions.episodes.one_reading import LEAST, SCALE, TaskFate, Totals, count_once, totals_of
+from console.sessions.episodes.one_reading import LEAST, SCALE, TaskFate, Totals, count_once
 from console.sessions.episodes.selectors import EpisodeFilter, episodes_matching
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
@@ -31,9 +29,8 @@ def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) ->
     """Counts of the episodes that match. Raises NotFound.
 
     The episodes are read twice: once for what there is of each task and fate, from which all counts follow, and once
-    for the buckets, whose bounds are known by then; on PostgreSQL for each reward, where few differ. The index
-    ``episode_facets`` has all of it, in the order of the first reading; where it has not, because a text, an agent or a
-    version is asked for, rows are read, and once.
+    for the buckets, whose bounds are known by then. The index ``episode_facets`` has all of it, in the order of the
+    first reading; where it has not, because a text, an agent or a version is asked for, rows are read, and once.
     """
     session = session_get(project=project, session_id=session_id)
     matching = episodes_matching(session, replace(only, fates=(), task=None))
@@ -69,51 +66,14 @@ def divided(by: float) -> Case:
 
 
 # No average: PostgreSQL adds up squares for it, which may be too large a number.
+# "*", not a column that no index of these has: PostgreSQL would read the rows for it.
 _OF_A_PART = {
-    "episodes": Count("id"), "rewards": Count("reward"), "lowest": Min("reward"), "highest": Max("reward"),
+    "episodes": Count("*"), "rewards": Count("reward"), "lowest": Min("reward"), "highest": Max("reward"),
     "scaled": Sum(divided(SCALE)),
 }  # fmt: skip
 
 
 def _count_by_index(
-    matching: QuerySet[EpisodeRecord], *, fates: Collection[EpisodeFate], task: str | None
-) -> tuple[dict[TaskFate, int], Totals, dict[float, int] | None]:
-    """As ``count_once``, of what the index has."""
-    if connections[matching.db].vendor == "postgresql":
-        counted = _count_by_reward(matching, fates=fates, task=task)
-        if counted is not None:
-            return counted
-    return _count_parts(matching, fates=fates, task=task)
-
-
-def _count_by_reward(
-    matching: QuerySet[EpisodeRecord], *, fates: Collection[EpisodeFate], task: str | None
-) -> tuple[dict[TaskFate, int], Totals, dict[float, int]] | None:
-    """As ``count_once``; None where there are more than MOST_REWARDS different ones.
-
-    PostgreSQL counts both in half of the time in which it adds up, compares and divides each reward.
-    """
-    shown = matching.filter(reward__isnull=False)
-    if fates:
-        shown = shown.filter(fate__in=fates)
-    if task is not None:
-        shown = shown.filter(task=task)
-    different = shown.order_by().values_list("reward").annotate(episodes=Count("id"))
-    by_reward = {reward: n for reward, n in different[: one_reading.MOST_REWARDS + 1] if reward is not None}
-    if len(by_reward) > one_reading.MOST_REWARDS:
-        return None
-    parts: Counter[TaskFate] = Counter()
-    evaluation = 0
-    for of_task, fate, is_eval, n in (
-        matching.order_by().values_list("task", "fate", "eval").annotate(episodes=Count("id"))
-    ):
-        parts[of_task, fate] += n
-        if is_eval and (task is None or of_task == task) and (not fates or fate in fates):
-            evaluation += n
-    return parts, totals_of(evaluation, by_reward), by_reward
-
-
-def _count_parts(
     matching: QuerySet[EpisodeRecord], *, fates: Collection[EpisodeFate], task: str | None
 ) -> tuple[dict[TaskFate, int], Totals, None]:
     """As ``count_once``, without the rewards one by one."""
@@ -168,9 +128,7 @@ def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBu
     # Those without a reward are left out of what was counted: as a filter that leads SQLite to the index of rewards,
     # whose order is none of the table's.
     rows = matching.order_by().annotate(bucket=Case(When(reward__isnull=False, then=at), output_field=FloatField()))
-    counted = (
-        rows.values("bucket").annotate(low=Min("reward"), high=Max("reward"), count=Count("id")).order_by("bucket")
-    )
+    counted = rows.values("bucket").annotate(low=Min("reward"), high=Max("reward"), count=Count("*")).order_by("bucket")
     return [
         RewardBucket(lowest=row["low"], highest=row["high"], count=row["count"])
         for row in counted

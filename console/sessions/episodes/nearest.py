@@ -32,7 +32,7 @@ def episodes_nearest(
         groups = (
             near.order_by()
             .values_list("task", "policy_version_last")
-            .annotate(episodes=Count("id"), scaled=Sum(divided(SCALE)))
+            .annotate(episodes=Count("*"), scaled=Sum(divided(SCALE)))
         )
         plays = [Play(task or "", version or 0, n, mean(scaled, n)) for task, version, n, scaled in groups]
         found = nearest_plays(plays, of, reach)

@@ -8,7 +8,7 @@ what is put aside once for each use, sorts it by task and fate alone and returns
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 from django.core.exceptions import EmptyResultSet
@@ -104,11 +104,6 @@ def _count_sqlite(
                 evaluation += episodes if is_eval else 0
                 rewards.frombytes(of_part or b"")  # none of the part has one
     by_reward = Counter(rewards)
-    return parts, totals_of(evaluation, by_reward), by_reward
-
-
-def totals_of(evaluation: int, by_reward: Mapping[float, int]) -> Totals:
-    """Of all that have a reward, by how many have each; ``evaluation`` of all are of evaluations."""
     scaled = math.fsum(reward / SCALE * n for reward, n in by_reward.items()) if by_reward else None
-    lowest, highest = min(by_reward, default=None), max(by_reward, default=None)
-    return Totals(evaluation, sum(by_reward.values()), lowest, highest, scaled)
+    totals = Totals(evaluation, len(rewards), min(by_reward, default=None), max(by_reward, default=None), scaled)
+    return parts, totals, by_reward
