@@ -55,8 +55,7 @@ class Session(models.Model):
     lease_expires_at = models.DateTimeField(null=True)
     launcher = models.CharField(max_length=20, blank=True)
     launch_handle = models.JSONField(null=True)  # what the launcher needs to find the runtime again
-    # host:port of the gateway: what the launcher says of the port that the runtime's heartbeats name.
-    address = models.CharField(max_length=200, blank=True)
+    address = models.CharField(max_length=200, blank=True)  # host:port of the gateway; the host as its launcher says
     gateway_port = models.PositiveIntegerField(null=True)  # this and the next two as of the last heartbeat
     progress = models.BigIntegerField(default=0)
     progress_at = models.DateTimeField(null=True)
@@ -76,6 +75,7 @@ class Session(models.Model):
             models.Index(fields=["project", "-created_at"], name="session_list"),
             models.Index(fields=["project", "updated_at"], name="session_changes"),
             models.Index(fields=["id"], name="session_launched", condition=models.Q(launch_handle__isnull=False)),
+            models.Index(fields=["id"], name="session_unsummed", condition=models.Q(tokens_trained=None)),
             models.Index(
                 fields=["state", "state_since"], name="session_expiring", condition=models.Q(episodes_removed_at=None)
             ),

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from console.errors import StorageUnavailable
 from console.scheduling import periodic_tasks
+from console.sessions.limits.usage_sums import usage_sum
 from console.sessions.models import Session
 from support import factories
 
@@ -41,7 +42,7 @@ def test_a_tick_of_the_reconciler_reads_sessions_by_an_index(world, project) -> 
     assert read_whole(captured) == set()
 
 
-@pytest.mark.parametrize("task", sorted(EVERY_SECOND, key=lambda task: task.__name__))
+@pytest.mark.parametrize("task", sorted(EVERY_SECOND | {usage_sum}, key=lambda task: task.__name__))
 def test_what_is_done_every_second_reads_what_grows_by_an_index(task, project) -> None:
     Session.objects.filter(id=factories.session_make(project).id).update(state="ready", desired="run")
     with CaptureQueriesContext(connection) as captured, suppress(StorageUnavailable):  # there is no store

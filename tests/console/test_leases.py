@@ -30,6 +30,20 @@ def heartbeat(token: str, beat: RuntimeState = BEAT):
     return leases.runtime_heartbeat(session=leases.lease_check(token=token), body=beat)
 
 
+def test_a_heartbeat_with_nothing_new_to_show_writes_to_no_index(project):
+    """PostgreSQL would write to all indexes of sessions, and every tick of the reconciler read what is left there."""
+    session, token = factories.runtime_make(project)
+    heartbeat(token)
+    before = Session.objects.get(id=session.id)
+    heartbeat(token, BEAT.model_copy(update={"progress": BEAT.progress + 1}))
+    after = Session.objects.get(id=session.id)
+    assert after.progress == before.progress + 1 and after.lease_expires_at > before.lease_expires_at
+    indexed = {name for index in Session._meta.indexes for name in index.fields}  # noqa: SLF001 - documented by Django
+    assert {name for name in indexed if getattr(after, name.lstrip("-")) != getattr(before, name.lstrip("-"))} == set()
+    heartbeat(token, BEAT.model_copy(update={"policy_version": BEAT.policy_version + 1}))
+    assert Session.objects.get(id=session.id).updated_at > before.updated_at
+
+
 def test_only_the_hash_of_a_lease_is_kept(project):
     session, token = factories.runtime_make(project)
     assert token.startswith(f"tml-ls-{session.id}.") and len(token.rpartition(".")[2]) == 64

@@ -33,14 +33,19 @@ def _spans_sum() -> int:
     held = Session.objects.filter(state__in=GOING).exclude(lease_sha256="").values_list("lease_sha256", flat=True)
     spans = RuntimeSpan.objects.filter(summed=False, seen_at__lt=timezone.now() - FINAL_AFTER)
     with transaction.atomic():
-        some = list(spans.exclude(lease_sha256__in=list(held)).select_for_update().order_by("id")[:AT_ONCE])
+        some = list(
+            spans.exclude(lease_sha256__in=list(held)).select_for_update().order_by("project_id", "id")[:AT_ONCE]
+        )
         seconds: defaultdict[tuple[tuple[str, Any], ...], float] = defaultdict(float)
         for span in some:
             payer = tuple((name, getattr(span, name)) for name in PAYER)
             seconds[payer] += (span.seen_at - span.started_at).total_seconds()
-        for payer, more in seconds.items():
-            row = UsageSum.objects.filter(**dict(payer)).first() or UsageSum.objects.create(**dict(payer))
-            UsageSum.objects.filter(id=row.id).update(seconds=F("seconds") + more)
+        there = UsageSum.objects.filter(session_id__in={span.session_id for span in some}).order_by("-id")
+        rows = {tuple((name, getattr(row, name)) for name in PAYER): row.id for row in there}
+        for payer in seconds.keys() & rows.keys():
+            UsageSum.objects.filter(id=rows[payer]).update(seconds=F("seconds") + seconds[payer])
+        new = [UsageSum(**dict(payer), seconds=seconds[payer]) for payer in seconds.keys() - rows.keys()]
+        UsageSum.objects.bulk_create(new)
         RuntimeSpan.objects.filter(id__in=[span.id for span in some]).update(summed=True)
     return len(some)
 

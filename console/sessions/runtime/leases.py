@@ -54,6 +54,7 @@ MAX_PORT = 65_535
 LEASED = ("id", "project_id", "state", "lease_sha256", "base_model")
 # A session that serves calls is ready for this long: its next restart is counted anew. One of episodes: with each step.
 STEADY = timedelta(minutes=5)
+SHOWN = ("phase", "policy_version", "reward_mean", "accounting")  # of a heartbeat, to who watches a project
 
 
 def lease_issue(*, session: Session) -> str:
@@ -163,7 +164,10 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
     with transaction.atomic():
         row = lease_lock(session)
         observed = _observed(row, body) | {"gateway_port": port}
-        Session.objects.filter(id=row.id).update(**_renewed(), **observed)
+        renewed = _renewed() | observed
+        if not any(name in observed and observed[name] != getattr(row, name) for name in SHOWN):
+            del renewed["updated_at"]  # nobody is shown another row; and PostgreSQL writes no entry of any index
+        Session.objects.filter(id=row.id).update(**renewed)
         if "policy_version_high" in observed:  # a step that is no replay
             alerts_close(row.alerts.filter(rule=AlertRule.STUCK))
         span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
