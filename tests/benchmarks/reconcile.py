@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SIZES = [(1_250, 125), (2_500, 250), (5_000, 500), (10_000, 1_000), (20_000, 2_000)]
+SIZES = [(1_250, 125), (2_500, 250), (5_000, 500), (10_000, 1_000), (20_000, 2_000), (30_000, 1_000), (100_000, 1_000)]
 PROJECTS = 50
 TICKS = 15
 
@@ -23,10 +23,13 @@ TICKS = 15
 class Simulated:
     """Every runtime runs."""
 
-    name = "process"
+    name, names_devices = "process", False
 
-    def new_handle(self, *, session_id: str, instance_id: str, folder: Path) -> dict:
+    def new_handle(self, *, session_id: str, instance_id: str, folder: Path, gpus: int, devices: list) -> dict:
         return {"launch": session_id, "folder": str(folder)}
+
+    def address(self, handle: dict, *, port: int) -> str:
+        return f"127.0.0.1:{port}"
 
     def start(self, handle: dict, *, environment: dict) -> dict:
         return handle
