@@ -10,6 +10,7 @@ from torch import distributed
 from vllm.v1.worker.cpu_worker import CPUWorker
 
 from .part import RENDEZVOUS, network_choose, part_of
+from .queue_keys import queues_protect
 
 # Seconds that a worker waits for the others, at the start and in a layer. The last resort: a node that is lost is
 # noticed by its line (training/nodes/line.py).
@@ -24,6 +25,9 @@ class NodeWorker(CPUWorker):
         _end_with_parent()
         folder, peer = part_of(self.vllm_config)
         network_choose(peer)
+        # Here too: the first node's worker is in a process of its own, and its groups have queues between nodes. Of
+        # nodes that share their memory, as in a test on one machine, these are none.
+        queues_protect(folder)
         world = self.parallel_config.world_size
         store = distributed.FileStore(str(folder / RENDEZVOUS), world)
         # By its module's name, under which it is watched (own_groups.py).
