@@ -83,6 +83,11 @@ JOBS = {
         "a session over two of three nodes of a real Kubernetes, one of which loses its power: it goes on from journal"
         " and state, each episode trained once (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
     ),
+    "Kubernetes engine": Job(
+        ["-m", "pytest", "-q", "-m", "nightly", "tests/gpu_runtime/test_real_engine_pods.py"], [],
+        "one engine over two pods of a real Kubernetes: the tokens of one, and a node that loses its power is named"
+        " (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),

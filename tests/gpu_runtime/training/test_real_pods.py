@@ -3,28 +3,18 @@
 import json
 import math
 import re
-import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from console.scheduling.launchers.kubernetes_objects.manifests import USER
-from console.scheduling.launchers.protocol import Resources
-from console.scheduling.processes import wait_until
 from gpu_runtime.training.nodes import pods
-from launching.backends import kubernetes_launcher
-from launching.kubernetes_images import SHELL, of_checkout
 from launching.nodes_cluster import NodesCluster, nodes_cluster
-from launching.real_kubernetes import CLAIM
+from launching.pods_job import PodsJob
 from support import node_ranks
 from support.lost_ranks import MINUTE_S
-from support.tiny_model import tiny_model_make
 
-RUN_S = 150
 TWO: dict[str, object] = {"trainer_ranks": 2, "nodes": 2}
 
 pytestmark = pytest.mark.timeout(400)
@@ -37,35 +27,13 @@ def cluster(tmp_path: Path) -> Iterator[NodesCluster]:
         yield cluster
 
 
-class Job:
-    """Both pods of one runtime; in the first is support/node_ranks.py, in the other the product."""
-
-    def __init__(self, cluster: NodesCluster, data: Path, **wanted: object) -> None:
-        self.folder = data / "ses_0123456789abcdef"
-        tiny_model_make(self.folder / "model")
-        (self.folder / "config.json").write_text(json.dumps({"config": TWO} | wanted))
-        subprocess.run(["chown", "-R", f"{USER}:{USER}", self.folder], check=True, timeout=20)
-        first, python = shlex.join([sys.executable, node_ranks.__file__, str(self.folder)]), sys.executable
-        program = f'[ "$JOB_COMPLETION_INDEX" != 0 ] || exec {first}; exec {python} -m gpu_runtime'
-        self.launcher = kubernetes_launcher(
-            cluster.api, data=data, image=of_checkout(SHELL), resources=Resources(memory_bytes=3 << 30, cpus=1),
-            kubernetes_namespace=cluster.namespace, kubernetes_claim=CLAIM,
-        )  # fmt: skip
-        # Ranks find one another in the folder that all pods have: /tmp is of each its own.
-        environment = {"PROGRAM": program, "TINKERSCRIPT_RUNTIME_DIR": str(self.folder)}
-        names = {"session_id": self.folder.name, "instance_id": "0123abcd", "folder": self.folder}
-        fresh = self.launcher.new_handle(**names) | {"nodes": 2}
-        self.handle = self.launcher.start(fresh, environment=environment)
-
-    def wait(self, name: str) -> Path:
-        """For a file that the first pod writes."""
-        path = self.folder / name
-        assert wait_until(path.exists, timeout_s=RUN_S, poll_s=0.2), self.launcher.logs(self.handle, lines=40)
-        return path
+def job_start(cluster: NodesCluster, data: Path, **wanted: object) -> PodsJob:
+    """Of support/node_ranks.py."""
+    return PodsJob(cluster, data, node_ranks.__file__, {"config": TWO} | wanted)
 
 
 def test_two_pods_on_two_nodes_train_steps_together(cluster: NodesCluster, tmp_path: Path) -> None:
-    job = Job(cluster, tmp_path / "data", steps=[1, 2])
+    job = job_start(cluster, tmp_path / "data", steps=[1, 2])
     found = json.loads(job.wait("found.json").read_text())
     assert math.isfinite(found["metrics"]["loss"]) and found["notices"] == 0, found
     assert (job.folder / "exported" / "model.safetensors").exists()
@@ -73,7 +41,7 @@ def test_two_pods_on_two_nodes_train_steps_together(cluster: NodesCluster, tmp_p
 
 
 def test_a_node_that_loses_its_power_is_a_named_failure_within_a_minute(cluster: NodesCluster, tmp_path: Path) -> None:
-    job = Job(cluster, tmp_path / "data")
+    job = job_start(cluster, tmp_path / "data")
     job.wait("met")
     cluster.node_of(cluster.pods()[1]).lose()
     began = time.monotonic()
