@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISDIR
 
 from gpu_runtime.errors import RuntimeFault
 
@@ -53,9 +54,9 @@ def _locked(folder: Path) -> int:
 
 def _remove_left(place: Path) -> None:
     for left in place.glob(f"{PREFIX}*"):
-        # Another user's, or in use.
+        # Another user's lock may be a link to a file of ours: not looked at. Or it is in use.
         with contextlib.suppress(OSError):
-            if (left / LOCK).is_file():
+            if (seen := left.lstat()).st_uid == os.getuid() and S_ISDIR(seen.st_mode) and (left / LOCK).is_file():
                 descriptor = _locked(left)
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(descriptor)

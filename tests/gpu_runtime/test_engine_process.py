@@ -14,6 +14,7 @@ from gpu_runtime.engine import sockets
 from gpu_runtime.engine.sockets import LOCK, MAX_PATH, NAME_LENGTH, PREFIX, sockets_folder
 from gpu_runtime.engine.vllm_process import child_variables
 from gpu_runtime.errors import RuntimeFault
+from support.another_user import NOBODY, require_root
 
 PROGRAM = """
 import os, socket, sys, uuid
@@ -91,6 +92,20 @@ def test_folders_of_engines_that_start_at_once_are_not_taken_for_left_ones(place
     monkeypatch.setattr(sockets, "_locked", look_and_lock)
     folder = sockets_folder([place])
     assert (folder / LOCK).is_file() and len(list(place.glob(f"{PREFIX}*"))) == 2
+
+
+def test_another_users_folder_is_neither_opened_nor_removed(place: Path, tmp_path: Path) -> None:
+    """Its lock may be a link to any file of ours, which would be locked, and made where it is not there."""
+    require_root()
+    (tmp_path / "ours").touch(mode=0o600)
+    others = place / f"{PREFIX}others"
+    others.mkdir()
+    (others / LOCK).symlink_to(tmp_path / "ours")
+    os.chown(others, NOBODY, NOBODY)
+    (place / f"{PREFIX}link").symlink_to(others)
+    folder = sockets_folder([place])
+    assert {path.name for path in place.iterdir()} == {others.name, f"{PREFIX}link", folder.name}
+    assert (others / LOCK).is_symlink()
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_passed_over(place: Path, tmp_path: Path) -> None:
