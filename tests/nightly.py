@@ -48,6 +48,10 @@ JOBS = {
         ["tests/e2e/session_storm.py", "--sessions", "120", "--kills", "20"], ["--sessions", "20", "--kills", "5"],
         "SIGKILLs of runtimes, reconciler, web server, store and `up`: no session lost, none twice", 3600,
     ),
+    "fifty people": Job(
+        ["tests/e2e/fifty_people.py"], ["--people", "4", "--at-once", "2"],
+        "fifty accounts with sessions of their own on one machine at once: shares, limits, nothing of one another's", 3600,
+    ),
     "learning": Job(
         ["tests/learning/run.py", "--all"], ["--smoke"],
         "the share of right held-out answers rises on small tasks, with three seeds each", 10800,
