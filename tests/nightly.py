@@ -50,7 +50,7 @@ JOBS = {
     ),
     "fifty people": Job(
         ["tests/e2e/fifty_people.py"], ["--people", "4", "--at-once", "2"],
-        "fifty accounts with sessions of their own on one machine at once: shares, limits, nothing of one another's", 3600,
+        "fifty accounts with a session each on one machine at once: shares, limits, nothing of one another's", 3600,
     ),
     "learning": Job(
         ["tests/learning/run.py", "--all"], ["--smoke"],
