@@ -16,6 +16,7 @@ import logging
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from .object_store.uploads import ObjectStore
 from .steps.comparison import Comparison
 from .steps.device import device_lent
 from .steps.refused import MismatchCount, refusal_event
+from .steps.resumed_state import ResumedState, state_folder
 from .steps.updates import NOTHING_LEARNED, batch_train
 from .training.batching import Batch, Group, batch_samples, batch_statistics, reference_gaps, samples_with_signal
 from .training.objective.entropy_control import entropy_coef_of
@@ -69,21 +71,26 @@ class Learner:
         batches.on_set_aside = self._tell_of_level_groups
         self.on_committed: Callable[[int], Awaitable[None]] | None = None  # with the step of the last committed state
         self.comparison = Comparison()  # until it has passed, nothing is done with the trainer
+        self.weights_file: Awaitable[Path] | None = None  # of the state, where the comparison resumes
         self.uses_trainer = False  # a rank that ends meanwhile is this learner's business, and no other part's
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
         """Load the last committed state and train again what the journal holds after it. Returns the policy version."""
-        step = 0
-        if (point := self._assignment.resume_from) and (step := point.step):  # step 0 is the base model
-            self._status.begin(Phase.RESTORING, f"fetching the state of step {step}")
-            await self._store.checkpoint_fetch(point, self._state_folder(step), on_progress=self._status.advance)
-        elif await self._batches.batch(1) is None:
-            return 0  # what calls need is there
+        point = self._assignment.resume_from
+        step = point.step if point else 0  # of step 0 the state is the base model
+        is_served = self.comparison.resumes or not step  # without the trainer
+        if point and step:
+            state = ResumedState(self._store, point, self._assignment.engine_nodes, self._volume, self._status.advance)
+            self._status.begin(Phase.RESTORING, f"fetching the {'weights' if is_served else 'state'} of step {step}")
+            await (state.serve(self.weights_file, self._engine, self._handover) if is_served else state.fetch())
+            self.comparison.resume_by(partial(state.load, self._trainer))
+        if is_served and await self._batches.batch(step + 1) is None:
+            return step  # what calls need is there
         async with self._using_trainer():
-            if step:
+            if not is_served:
                 self._status.begin(Phase.RESTORING, f"loading the state of step {step}")
-                await self._trainer.load_state(self._state_folder(step))
+                await self._trainer.load_state(state_folder(self._volume, step))
             while (batch := await self._batches.batch(step + 1)) is not None:
                 self._status.begin(Phase.RESTORING, f"training step {batch.step} again")
                 if not await self._learn_or_refuse(batch, serve=False):
@@ -106,9 +113,10 @@ class Learner:
         # A state that the store did not take is made up for by this one; the session's record shows that it was missed.
         with contextlib.suppress(StoreUnavailable):
             await self.settle()
-        folder = self._state_folder(step)
-        if not folder.exists():
+        folder = state_folder(self._volume, step)
+        if not folder.exists():  # else it was fetched, or saved before
             await self.comparison.passed()
+        if not folder.exists():
             self._status.begin(Phase.SAVING, f"saving the state of step {step}")
             with folder_publish(folder) as staging:
                 async with report_file_progress(staging, self._status.advance):
@@ -198,7 +206,7 @@ class Learner:
         saved = [int(folder.name.removeprefix("state-")) for folder in self._volume.glob("state-*")]
         reached = max((at for at in saved if at <= step), default=0)
         if reached:
-            await self._trainer.load_state(self._state_folder(reached))
+            await self._trainer.load_state(state_folder(self._volume, reached))
         while reached < step and (batch := await self._batches.batch(reached + 1)) is not None:
             self._status.begin(Phase.RESTORING, f"training step {batch.step} again")
             await self._update(batch)
@@ -290,6 +298,3 @@ class Learner:
     def _part_stored(self) -> None:
         if not self.uses_trainer:  # beside a step, an upload must not hide that the step stands still
             self._status.advance()
-
-    def _state_folder(self, step: int) -> Path:
-        return self._volume / f"state-{step:08d}"

@@ -1,8 +1,9 @@
 """Engine and trainer prove on this model that they agree, before a session is ready and after each restart.
 
 The engine samples a few tokens and the trainer computes their log-probabilities: with the base weights, after a
-hand-over of changed weights, and with the base weights put back bit for bit. A gap beyond rounding is no accident of
-one batch: the session fails with ``engine_trainer_mismatch``, and no restart is tried.
+hand-over of changed weights, and with the base weights put back bit for bit. (Those of its state, where a session goes
+on from one that both have.) A gap beyond rounding is no accident of one batch: the session fails with
+``engine_trainer_mismatch``, and no restart is tried.
 
 The change (``weights/flip.py``) moves each layer's output in another direction, so that a weight which a
 hand-over forgets or names wrongly shows, and a second one restores each bit.
@@ -63,16 +64,16 @@ ADAPTER_DIFFERS = (
 
 async def rehearse(
     engine: Engine, trainer: Trainer, model: Path, handover: Path,
-    alone: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    alone: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext, weights: str = "the base weights",
 ) -> None:  # fmt: skip
-    """Raises EngineTrainerMismatch. Both have the same weights, before and after.
+    """Raises EngineTrainerMismatch. Both have the same ``weights``, before and after.
 
     While the engine has others, or may have, nothing else may be sampled: that is between the ends of ``alone``.
     """
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
     # What the trainer does alone it does beside the engine's sampling, or its taking of weights.
     base, usual = await asyncio.gather(
-        trainer.weights_digest(), rehearsal.compare("with the base weights", DIFFERENT, as_trained=True)
+        trainer.weights_digest(), rehearsal.compare(f"with {weights}", DIFFERENT, as_trained=True)
     )
     await trainer.flip_weights()
     await trainer.publish(handover)
@@ -85,8 +86,8 @@ async def rehearse(
         await trainer.publish(handover)
         now, _ = await asyncio.gather(trainer.weights_digest(), _take(engine, handover))
         if now != base:
-            raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
-        await rehearsal.compare("with the base weights put back", STALE)
+            raise EngineTrainerMismatch(f"{weights} were not put back bit for bit after the rehearsal")
+        await rehearsal.compare(f"with {weights} put back", STALE)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ registered (start.py) -> journal -> engine and trainer -> restore -> gateway -> 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from .placement import devices_verify
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
 from .steps.comparison import AdmittedCalls, Comparison
+from .steps.resumed_state import weights_fetched
 from .trajectories.erasure import EpisodeErasure
 from .trajectories.reporter import EpisodeReporter
 from .trajectories.stored_calls import StoredCalls
@@ -73,17 +74,18 @@ async def load_and_serve(
                 why = misfit(loaded, assignment.base_model_path, assignment.config, config.gpus)
                 fit_report(agent.report, loaded, why)
             opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance, loaded)
-            async with opened as (engine, trainer, comparison):
+            fetched = weights_fetched(store, assignment, config.runtime_dir, agent.status.advance)
+            async with fetched as weights, opened as (engine, trainer, comparison):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 watchdog.watch(watched)
                 await serve_session(
-                    agent, assignment, store, journal, archive, watched, trainer, comparison, config, handover
+                    agent, assignment, store, journal, archive, watched, trainer, comparison, weights, config, handover
                 )
 
 
 async def serve_session(
     agent: Agent, assignment: Assignment, store: ObjectStore, journal: Journal, archive: Archive, engine: Engine,
-    trainer: Trainer, comparison: Comparison, config: RuntimeConfig, handover: Path,
+    trainer: Trainer, comparison: Comparison, weights: Awaitable[Path] | None, config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
@@ -92,7 +94,7 @@ async def serve_session(
     batches.on_dropped = partial(dropped_report, agent.report)
     episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
-    learner.comparison = comparison
+    learner.comparison, learner.weights_file = comparison, weights
     stored = StoredCalls(agent, store, journal)
     stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
     batches.calls.recall, learner.on_committed = stored.recall, stored.prune

@@ -24,6 +24,7 @@ from gpu_runtime.interfaces import Engine, Trainer
 from gpu_runtime.placement import engine_loaded, gpus_given, placement_choose
 from gpu_runtime.rehearsal import rehearse
 from gpu_runtime.steps.comparison import Comparison
+from gpu_runtime.steps.resumed_state import serves_from_state
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
 from tinkerscript.wire.config import SessionConfig
@@ -131,18 +132,30 @@ async def open_engine_and_trainer(
         if not (why := misfit(loaded, model, config, given)):
             async with loaded.parts:
                 await loaded.take(config)
-                yield loaded.engine, loaded.trainer, Comparison()
+                comparison = Comparison(resumes=serves_from_state(assignment) and not loaded.engine.shares_device)
+                if comparison.resumes:
+                    comparison.begin(comparison.resumed())
+                try:
+                    yield loaded.engine, loaded.trainer, comparison
+                finally:
+                    await comparison.end()
             return
         log.info("what was loaded before the session does not fit it: %s", why)
         await loaded.close()
-    nodes = assignment.engine_nodes
-    async with _both_opened(assignment.session_id, model, config, given, on_progress, nodes) as both:
+    nodes, resumes = assignment.engine_nodes, serves_from_state(assignment)
+    async with _both_opened(assignment.session_id, model, config, given, on_progress, nodes, resumes) as both:
         yield both
 
 
 @asynccontextmanager
 async def _both_opened(
-    name: str, model: str, config: SessionConfig, given: int, on_progress: Callable[[], None], nodes: int = 1
+    name: str,
+    model: str,
+    config: SessionConfig,
+    given: int,
+    on_progress: Callable[[], None],
+    nodes: int = 1,
+    resumes: bool = False,
 ) -> AsyncIterator[tuple[Engine, TrainerRanks, Comparison]]:
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
@@ -161,12 +174,14 @@ async def _both_opened(
         loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
         return await engines_start(loads, on_progress=on_progress)
 
-    comparison = Comparison()
+    comparison = Comparison(resumes=resumes and not placement.shared)
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:
         await loading
+        await comparison.resumed()
         with handover_make(f"{name}-rehearsal", nodes) as handover:
-            await rehearse(engine, trainer, Path(model), handover, comparison.alone)
+            which = "the weights of its state" if comparison.resumes else "the base weights"
+            await rehearse(engine, trainer, Path(model), handover, comparison.alone, which)
 
     try:
         with engine_nodes(model, config, nodes) as others:

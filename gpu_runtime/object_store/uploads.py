@@ -100,6 +100,23 @@ class ObjectStore:
         await _get_all([(file, staging / file.path) for file in point.files], self.patience_s, on_progress)
         publish(staging, folder)
 
+    async def checkpoint_file(
+        self, point: ResumePoint, path: str, folder: Path, *, on_progress: Callable[[], None] | None = None
+    ) -> Path:
+        """Have one file of ``point``, before ``checkpoint_fetch`` has all: in ``folder``, or where that fetch goes on.
+
+        Raises as ``checkpoint_fetch``.
+        """
+        [file] = [file for file in point.files if file.path == path]
+        _check_path(path)
+        if await asyncio.to_thread(_matches, [file], folder):
+            return folder / path
+        staging = staging_path(folder, "fetching")
+        if not (staging / path).exists():
+            room_require(folder.parent, sum(file.size_bytes for file in point.files))
+        await _get_all([(file, staging / path)], self.patience_s, on_progress)
+        return staging / path
+
     async def journal_replicate(self, path: Path, *, follows: Sequence[str] = ()) -> str:
         """Upload a whole copy of the journal, or what changed after the files with the SHA-256s ``follows``.
 

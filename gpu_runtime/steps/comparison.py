@@ -7,7 +7,7 @@ Nothing is trained, saved, restored or exported before it has passed (learner.py
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,11 +15,16 @@ from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 
 
 class Comparison:
-    """The trainer's loading and the rehearsal, as one task. Without ``begin`` it has passed: nothing is waited for."""
+    """The trainer's loading and the rehearsal, as one task. Without ``begin`` it has passed: nothing is waited for.
 
-    def __init__(self) -> None:
+    ``resumes``: between the two the trainer loads the state whose weights the engine has (resumed_state.py).
+    """
+
+    def __init__(self, *, resumes: bool = False) -> None:
+        self.resumes = resumes
+        self._resumed_by: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._open, self._idle = asyncio.Event(), asyncio.Event()
+        self._open, self._idle, self._resumable = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._open.set()
         self._idle.set()
         self._calls = 0
@@ -27,6 +32,18 @@ class Comparison:
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` beside the calls."""
         self._task = asyncio.create_task(work)
+
+    def resume_by(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Let the trainer load the state by ``work``: the engine has its weights."""
+        self._resumed_by = work
+        self._resumable.set()
+
+    async def resumed(self) -> None:
+        """Once the trainer has loaded the state, if it ``resumes``."""
+        if self.resumes:
+            await self._resumable.wait()
+            assert self._resumed_by is not None, "set before the event"
+            await self._resumed_by()
 
     @property
     def is_over(self) -> bool:

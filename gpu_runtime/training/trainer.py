@@ -19,6 +19,7 @@ from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
+from gpu_runtime.weights.state_file import state_verify
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
@@ -42,7 +43,7 @@ from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
 from .sharding.shards import elements, wholes_drop
 from .states.reshard import shards_for
-from .states.resharded_folder import ABOUT, FOLDER
+from .states.resharded_folder import ABOUT, FOLDER, WHOLE_MODEL
 from .token_lists import trained_of
 
 
@@ -245,6 +246,9 @@ class RankTrainer:
         shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self.on_row)
         self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
         self.references.load(folder)
+        # An engine may have been given the file's (steps/resumed_state.py), as this trainer would hand them over.
+        if self.spec.rank == 0 and not (self._is_sharded or self.config.lora_rank):
+            state_verify(folder / FOLDER / WHOLE_MODEL, self.engine.module.model.named_parameters())
 
     def _gathered(self, wanted: Iterable[PlainWeight]) -> dict[str, Tensor]:
         """What is wanted, on rank 0 (empty elsewhere), one by one where ZeRO 3 scatters it."""

@@ -4,9 +4,11 @@
     .venv/bin/python tests/benchmarks/cold_start.py --before FOLDER     and another checkout, in turns
     .venv/bin/python tests/benchmarks/cold_start.py --warm              and with a warm runtime of the model
     .venv/bin/python tests/benchmarks/cold_start.py --nothing --idle 20 and with no runtime that waits; idle before each
+    .venv/bin/python tests/benchmarks/cold_start.py --steps 1           and steps are trained before it is suspended
 
 Each round is a server of its own over an empty folder, with every part real: the server's start is timed apart, then a
-session is created, gets its first token by a streamed call, is suspended, and is woken by the next episode. The model
+session is created, gets its first token by a streamed call, is suspended, and is woken by the next episode. With
+``--steps`` that is a session with a state, whose weights and moments the next runtime loads. The model
 is the bundled one, which is unpacked before; ``tiny`` is a random one of 80,000 weights, so that what is left is not
 the model. A part ends when the session's record shows the next one; it is read every 20 ms.
 
@@ -41,9 +43,10 @@ from serving import ROOT, free_port
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from support.tiny_model import tiny_model_make  # noqa: E402
-from tinkerscript import TinkerScript  # noqa: E402
+from tinkerscript import TinkerScript, WorkflowOutput  # noqa: E402
 
 BUNDLED = "SmolLM2-135M-Instruct"
+GROUP = 2  # episodes of a step
 MESSAGES = [{"role": "user", "content": "Say a word."}]
 OF_THE_MODEL, NONE = "measured=1", "*=0"  # values of TINKERSCRIPT_WARM
 Parts = dict[str, float]  # seconds by part, in the order in which they came
@@ -148,6 +151,17 @@ def first_token(session: TinkerScript) -> None:
         episode.abandon("measured")
 
 
+def steps_train(session: TinkerScript, count: int) -> None:
+    """Play a group for each of ``count`` steps, and wait for the last."""
+    for step in range(count):
+        for attempt in range(GROUP):
+            with session.begin_episode(task=f"step {step}") as episode:
+                episode.openai().chat.completions.create(model=episode.model, messages=MESSAGES, max_tokens=8)
+                episode.end(WorkflowOutput(reward=float(attempt)))
+    while session.status().policy_version < count:
+        time.sleep(0.1)
+
+
 def warm_wait(server: Server) -> Parts:
     """Until a warm runtime is ready."""
     began = time.monotonic()
@@ -157,17 +171,19 @@ def warm_wait(server: Server) -> Parts:
     return {"(loading before)": time.monotonic() - began}
 
 
-def measure(root: Path, model: Path, *, warm: str | None, idle_s: float) -> tuple[Parts, Parts]:
+def measure(root: Path, model: Path, *, warm: str | None, idle_s: float, steps: int) -> tuple[Parts, Parts]:
     """The parts of a cold start (the server's own too) and of a woken session."""
     with served(root, model, warm=warm) as server:
         before = warm_wait(server) if warm == OF_THE_MODEL else {}
         time.sleep(idle_s)
         record = Record(server)
         session = TinkerScript(
-            base_model="measured", base_url=server.base_url, api_key=server.key, max_context_length=256, max_tokens=8
-        )
+            base_model="measured", base_url=server.base_url, api_key=server.key, max_context_length=256, max_tokens=8,
+            grpo_n=GROUP, tasks_per_batch=1,
+        )  # fmt: skip
         first_token(session)
         cold = {"server": server.start_s} | before | record.parts()
+        steps_train(session, steps)
         suspend(server, session)
         while session.status().state != "suspended":
             time.sleep(0.1)
@@ -193,6 +209,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="another checkout, with requirements of its own or this one's")
     parser.add_argument("--warm", action="store_true", help="this checkout with a warm runtime too")
     parser.add_argument("--nothing", action="store_true", help="this checkout with no runtime that waits, too")
+    parser.add_argument("--steps", type=int, default=0, help="trained before the session is suspended")
     parser.add_argument("--idle", type=float, default=0.0, help="seconds before each start")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends too
@@ -210,7 +227,9 @@ def main() -> None:
         for _ in range(options.rounds):
             for label, root, warm in roots:
                 for kind, parts in zip(
-                    ("cold", "woken"), measure(root, model, warm=warm, idle_s=options.idle), strict=True
+                    ("cold", "woken"),
+                    measure(root, model, warm=warm, idle_s=options.idle, steps=options.steps),
+                    strict=True,
                 ):
                     print(label, kind, {part: round(seconds, 1) for part, seconds in parts.items()}, flush=True)
                     for part, seconds in parts.items():

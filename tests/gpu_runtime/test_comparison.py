@@ -60,6 +60,24 @@ async def test_a_session_that_is_suspended_while_its_trainer_loads_saves_what_it
     assert (await upload_committed(plane, kind="state"))["step"] == 0
 
 
+async def test_a_trainer_loads_the_state_once_the_engine_has_its_weights() -> None:
+    comparison, order = Comparison(resumes=True), list[str]()
+
+    async def load() -> None:
+        order.append("the state is loaded")
+
+    async def work() -> None:
+        order.append("the trainer is there")
+        await comparison.resumed()
+        order.append("they are compared")
+
+    comparison.begin(work())
+    await eventually(lambda: order == ["the trainer is there"])
+    comparison.resume_by(load)
+    await comparison.passed()
+    assert order[1:] == ["the state is loaded", "they are compared"]
+
+
 async def test_a_difference_that_is_found_after_calls_were_served_fails_the_session(
     plane, tmp_path: Path, model: Path, monkeypatch
 ) -> None:

@@ -233,6 +233,19 @@ async def test_a_local_copy_that_matches_is_not_fetched_again(tmp_path, folder):
         assert server.store_requests == []
 
 
+async def test_one_file_of_a_checkpoint_is_there_before_the_others_and_is_not_fetched_twice(tmp_path, folder):
+    other, [name, *_] = tmp_path / "state-4", sorted(FILES)
+    with FakeControlPlane() as server:
+        store, point = store_for(server, tmp_path), point_for(server)
+        assert await store.checkpoint_file(point, name, folder) == folder / name
+        assert server.store_requests == [], "a local copy matches"
+        fetched = await store.checkpoint_file(point, name, other)
+        assert fetched.read_bytes() == FILES[name] and not other.exists() and len(server.store_requests) == 1
+        await store.checkpoint_fetch(point, other)
+        assert len(server.store_requests) == len(FILES)
+    assert read_all(other) == FILES
+
+
 async def test_a_damaged_local_copy_is_replaced(tmp_path, folder):
     (folder / "model.safetensors").write_bytes(b"012345678X")
     (folder / "left over").write_bytes(b"?")

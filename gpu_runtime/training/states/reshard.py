@@ -22,12 +22,11 @@ from torch import Tensor
 
 from gpu_runtime.training.rank_spec import RankSpec
 
-from .resharded_folder import FOLDER, resharded_path, saved_by
+from .resharded_folder import FOLDER, WHOLE_MODEL, resharded_path, saved_by
 
 ALIGNMENT = 2  # times ranks: of the tensor that ZeRO 1 and 2 cut
 CHUNK = 1 << 26  # elements that are moved between two reports of progress: 256 MiB
 MOMENTS = ("exp_avg", "exp_avg_sq")
-WHOLE_MODEL = "mp_rank_00_model_states.pt"  # of ZeRO 1 and 2: the weights as the passes use them
 
 Sizes = Sequence[tuple[str, int]]  # parameters of a (sub-)group by name, and their elements
 Advance = Callable[[], None]

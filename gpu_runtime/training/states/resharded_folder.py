@@ -16,6 +16,7 @@ from gpu_runtime.health.free_room import room_require
 
 ABOUT = "trainer.json"  # how many ranks saved a state
 FOLDER = "state"  # DeepSpeed's tag
+WHOLE_MODEL = "mp_rank_00_model_states.pt"  # of ZeRO 1 and 2: the weights as the passes use them
 PREFIX = "resharded-"
 SEEN_S = 120.0  # NFS looks at a folder again after acdirmax, by default 60 s
 

@@ -1,0 +1,90 @@
+"""The state that a session goes on from. Its weights are served before the trainer has loaded it.
+
+They are fetched first, while engine and trainer load, and the engine takes them from their file. All else is fetched
+then. The trainer loads the state, proves that its weights are those of the file to the bit (weights/state_file.py), and
+is compared with the engine as always (comparison.py). Nothing is trained before that.
+
+So it is where the state has the weights whole: not where ZeRO 3 has cut them or an engine gets sums with adapters, nor
+on a device that engine and trainer share. There the trainer hands them over, and calls wait for it.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gpu_runtime.interfaces import Engine, Trainer
+from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.training.states.resharded_folder import FOLDER, WHOLE_MODEL
+from gpu_runtime.weights.handover_folder import handover_part
+from tinkerscript.wire.runtime import Assignment, ResumePoint
+
+WEIGHTS = f"{FOLDER}/{WHOLE_MODEL}"  # of a state's folder
+
+
+def state_folder(volume: Path, step: int) -> Path:
+    """Where the state of ``step`` is on this volume."""
+    return volume / f"state-{step:08d}"
+
+
+def serves_from_state(assignment: Assignment) -> bool:
+    """Whether the session goes on from a state that has its weights whole."""
+    point, config = assignment.resume_from, assignment.config
+    if point is None or not point.step or config.zero_stage == 3 or config.lora_rank:
+        return False
+    return any(file.path == WEIGHTS for file in point.files)
+
+
+@asynccontextmanager
+async def weights_fetched(
+    store: ObjectStore, assignment: Assignment, volume: Path, advance: Callable[[], None]
+) -> AsyncIterator["asyncio.Task[Path] | None"]:
+    """The file of the weights, being fetched until the block ends; None where they are not served from it."""
+    point = assignment.resume_from
+    if point is None or not serves_from_state(assignment):
+        yield None
+        return
+    folder = state_folder(volume, point.step)
+    task = asyncio.create_task(store.checkpoint_file(point, WEIGHTS, folder, on_progress=advance))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class ResumedState:
+    """The state of ``point``, on this volume once it was fetched; ``advance`` is called after each file of it.
+
+    ``nodes``: over how many of the session's machines its engine is spread.
+    """
+
+    def __init__(
+        self, store: ObjectStore, point: ResumePoint, nodes: int, volume: Path, advance: Callable[[], None]
+    ) -> None:
+        self._store, self._point, self._nodes, self._advance = store, point, nodes, advance
+        self._folder = state_folder(volume, point.step)
+
+    async def fetch(self) -> None:
+        """Have all of it. Raises CheckpointDeleted, StoreUnavailable, DiskFull."""
+        await self._store.checkpoint_fetch(self._point, self._folder, on_progress=self._advance)
+
+    async def serve(self, weights: Awaitable[Path] | None, engine: Engine, handover: Path) -> None:
+        """Let the engine have the ``weights`` that were fetched first.
+
+        Raises EngineDead, WeightsRefused, and what ``fetch`` does.
+        """
+        from gpu_runtime.weights.state_file import state_list  # imports torch
+
+        assert weights is not None, "serves_from_state"
+        file, folder = await weights, handover / "state"
+        for node in range(self._nodes):
+            await asyncio.to_thread(state_list, file, handover_part(folder, node))
+        await engine.load_weights(folder, self._point.step)
+        shutil.rmtree(folder)
+
+    async def load(self, trainer: Trainer) -> None:
+        """Let the trainer become it. Raises TrainerFailed, and what ``fetch`` does."""
+        await self.fetch()
+        await trainer.load_state(self._folder)
