@@ -1,5 +1,6 @@
 """The one way in which a session's state changes."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -9,6 +10,7 @@ from console.errors import Conflict
 from console.live.services import event_record
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.states import Actor, is_allowed
+from console.users.models import Project, User
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
@@ -54,6 +56,8 @@ def session_move(
         moved = Session.objects.filter(**expected).update(**(changes | fields))
         if moved != 1:
             raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
+        if source in WITH_RUNTIME and target not in (WITH_RUNTIME | {SessionState.QUEUED}):
+            _slot_freed(session_id, now)
         told: dict[str, str | float] = {"from": source, "to": target, "phase": phase, "reason": reason}
         told |= {} if deadline_s is None else {"deadline_s": deadline_s}
         event_record(session_id=session_id, kind=EventKind.STATE, data=told)
@@ -68,6 +72,13 @@ def session_move(
             checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
             Alert.objects.filter(session_id=session_id, over_at=None).update(over_at=now)
             open_episodes_end(session_id=session_id)
+
+
+def _slot_freed(session_id: str, now: datetime) -> None:
+    """From now on its person, or its project where it names none, is behind who waits in the queue."""
+    project, person = Session.objects.values_list("project_id", "person_id").get(id=session_id)
+    owner = Project.objects.filter(id=project) if person is None else User.objects.filter(id=person)
+    owner.update(slot_freed_at=now)
 
 
 def open_episodes_end(*, session_id: str) -> None:

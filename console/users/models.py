@@ -31,6 +31,7 @@ class User(AbstractUser):
     """A person. The e-mail address is the name; ``username`` stays only because libraries ask for it."""
 
     email = models.EmailField(unique=True)
+    slot_freed_at = models.DateTimeField(null=True)  # the end of their last runtime that is over (sessions/limits)
 
     def get_session_auth_hash(self) -> str:
         """What ends a person's sign-ins when their password changes: it stands in each of their browser sessions.
@@ -51,6 +52,7 @@ class Project(models.Model):
     device_quota = models.PositiveIntegerField(null=True)  # GPUs in use at once; a runtime without one counts as one
     session_quota = models.PositiveIntegerField(null=True)  # sessions that have not ended
     storage_quota_bytes = models.PositiveBigIntegerField(null=True)  # committed checkpoints
+    slot_freed_at = models.DateTimeField(null=True)  # as a person's, of sessions that name none
 
 
 class Membership(models.Model):

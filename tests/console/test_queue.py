@@ -1,12 +1,18 @@
 """Whose turn it is."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from console.sessions.limits.queue import queue_next, queue_position, queue_position_new, queue_positions
 from console.sessions.limits.turns import Turn, Waiting, turns
+from console.sessions.models import Session
 from console.sessions.services import session_wake
-from console.users.models import Project
+from console.sessions.states import Actor
+from console.sessions.transitions import session_move
+from console.users.models import Project, User
 from console.users.selectors import project_get
 from support import factories
 from support.generated import any_speed
@@ -132,6 +138,44 @@ def test_many_projects_of_one_person_are_no_more_turns() -> None:
     assert order(*flood, newcomer)[:2] == ["flood-0", "newcomer"]
     running = turns([flood[0], newcomer], running={"other": 1}, people={1: 1}, limits={})
     assert [turn.session_id for turn in running] == ["newcomer", "flood-0"], "a runtime of any project counts"
+
+
+def test_with_one_slot_people_take_turns_however_long_ones_list_is() -> None:
+    flood = [waiting(f"flood-{i}", f"project-{i}", arrival=i)._replace(person=1) for i in range(5)]
+    late = [waiting(f"late-{i}", "b", arrival=9 + i)._replace(person=2) for i in range(2)]
+    queue, freed, started = [*flood, *late], {}, []
+    for now in range(20, 27):  # one runtime at a time: each is over before the next starts
+        (first, *_) = turns(queue, running={}, freed=freed, limits={})
+        (entry,) = [each for each in queue if each.session_id == first.session_id]
+        queue.remove(entry)
+        started.append(entry.session_id)
+        freed[entry.owner] = now
+    assert started == ["flood-0", "late-0", "flood-1", "late-1", "flood-2", "flood-3", "flood-4"]
+
+
+def test_who_waited_when_a_runtime_was_over_goes_first_and_who_came_later_does_not() -> None:
+    entries = [waiting(str(n), f"project-{n}", arrival=n)._replace(person=n) for n in (1, 5, 9)]
+    found = turns(entries, running={}, freed={1: 7}, limits={})
+    assert [turn.session_id for turn in found] == ["5", "1", "9"]
+
+
+@pytest.mark.parametrize("has_person", [True, False])
+def test_the_end_of_a_runtime_lets_others_by_and_its_recovery_does_not(project, alice, bob, has_person) -> None:
+    def make(of: Project, who: User, **fields: Any) -> Session:
+        return factories.session_make(of, person=who if has_person else None, **fields)
+
+    ready = make(project, alice, state=SessionState.READY)
+    mine, theirs = make(project, alice), make(project_get(user=bob), bob)
+    move = {"actor": Actor.RECONCILER, "source": SessionState.READY}
+    session_move(session_id=ready.id, target=SessionState.QUEUED, **move)
+    Session.objects.filter(id=ready.id).update(state=SessionState.READY)
+    assert queue_next(slots={HERE: 9}) == [theirs.id, mine.id], "its runtime counts"
+    Session.objects.filter(id=ready.id).update(state=SessionState.SUSPENDED)
+    assert queue_next(slots={HERE: 9}) == [mine.id, theirs.id]
+    Session.objects.filter(id=ready.id).update(state=SessionState.READY)
+    session_move(session_id=ready.id, target=SessionState.FAILED, **move)
+    assert queue_next(slots={HERE: 9}) == [theirs.id, mine.id]
+    assert queue_positions([theirs.id, mine.id]) == {theirs.id: 1, mine.id: 2}
 
 
 def test_members_of_one_project_share_with_those_of_others() -> None:

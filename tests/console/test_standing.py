@@ -43,6 +43,7 @@ start = st.tuples(
 )
 remove = st.tuples(st.just("remove"), st.sampled_from(IDS))
 quotas = st.tuples(st.just("limit"), st.dictionaries(st.sampled_from(PROJECTS), st.integers(0, 6)))
+free = st.tuples(st.just("free"), st.sampled_from([*PROJECTS, 1, 2, 3]), st.integers(1, 12))
 settle = st.tuples(st.just("settle"))
 
 
@@ -53,6 +54,7 @@ class Model:
         self.waiting: dict[str, Waiting] = {}
         self.running: dict[str, Running] = {}
         self.limits: dict[str, int] = {}
+        self.freed: dict[str | int, int] = {}
 
     def apply(self, standing: Standing, what: str, *given) -> None:
         if what == "put":
@@ -70,6 +72,10 @@ class Model:
             self.waiting.pop(given[0], None)
             self.running.pop(given[0], None)
             standing.remove(given[0])
+        elif what == "free":
+            owner, at = given
+            self.freed[owner] = at
+            standing.free(owner, at)
         elif what == "limit":
             self.limits = given[0]
             standing.limit_all(given[0])
@@ -84,12 +90,13 @@ class Model:
             [*self.waiting.values(), *more],
             running=Counter(running.project_id for running in self.running.values()),
             limits=self.limits, used=used, people=Counter(running.owner for running in self.running.values()),
+            freed=self.freed,
         )  # fmt: skip
 
 
 @any_speed
 @given(
-    st.lists(st.one_of(put, put, start, remove, quotas, settle), max_size=60), st.sampled_from(PROJECTS),
+    st.lists(st.one_of(put, put, start, remove, quotas, free, settle), max_size=60), st.sampled_from(PROJECTS),
     st.sampled_from(PEOPLE), st.integers(1, 3),
 )  # fmt: skip
 def test_every_position_is_that_of_the_schedulers_whole_order(changes, project, person, devices) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from django.db.models import Sum
 from django.db.models.functions import Coalesce, Greatest
 
-from console.sessions.limits.shown_queue import project_limits, shown, waiting_rows
+from console.sessions.limits.shown_queue import project_limits, shown, slots_freed, waiting_rows
 from console.sessions.limits.turns import Owner, Turn, turns
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
@@ -15,7 +15,7 @@ from tinkerscript.wire.sessions import SessionState
 
 
 def queue_order() -> list[Turn]:
-    """The whole queue as it is now, for whoever starts sessions: four queries, however long it is."""
+    """The whole queue as it is now, for whoever starts sessions: six queries, however long it is."""
     running = list(Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", "person_id"))
     people: Counter[Owner] = Counter(project_id if person is None else person for project_id, person in running)
     return turns(
@@ -24,6 +24,7 @@ def queue_order() -> list[Turn]:
         limits=project_limits(),
         used=devices_in_use(),
         people=people,
+        freed=slots_freed(Session.objects.filter(state=SessionState.QUEUED)),
     )
 
 

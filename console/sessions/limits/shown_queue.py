@@ -9,18 +9,19 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 
 from django.db import DatabaseError, connections
 from django.db.models import Max, QuerySet
 
 from console.live.models import EventRecord
 from console.sessions.limits.standing import Running, Standing
-from console.sessions.limits.turns import Waiting
+from console.sessions.limits.turns import Owner, Waiting
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
-from console.users.models import Project
+from console.users.models import Project, User
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
@@ -47,10 +48,21 @@ def project_limits() -> dict[str, int]:
     return {project_id: quota for project_id, quota in quotas if quota is not None}
 
 
+def slots_freed(rows: QuerySet[Session]) -> dict[Owner, int]:
+    """When the last runtime that is over ended, of each person of these sessions; microseconds since 1970."""
+    ended, rows = {"slot_freed_at__isnull": False}, rows.order_by()
+    people = User.objects.filter(id__in=rows.values("person_id"), **ended)
+    projects = Project.objects.filter(id__in=rows.filter(person_id=None).values("project_id"), **ended)
+    found: list[tuple[Owner, datetime | None]] = list(people.values_list("id", "slot_freed_at"))
+    found += projects.values_list("id", "slot_freed_at")
+    return {owner: int(at.timestamp() * 1_000_000) for owner, at in found if at is not None}
+
+
 def standing_read() -> Standing:
     """The whole queue as it is now."""
     standing, rows = Standing(limits=project_limits()), Session.objects.all()
-    _take(standing, waiting_rows(rows), _running_rows(rows))
+    freed = slots_freed(rows.filter(state=SessionState.QUEUED))
+    _take(standing, waiting_rows(rows), _running_rows(rows), freed)
     standing.settle()
     return standing
 
@@ -61,11 +73,18 @@ def _running_rows(rows: QuerySet[Session]) -> Iterator[tuple[str, Running]]:
         yield session_id, Running(project_id, project_id if person is None else person, max(1, devices or 1))
 
 
-def _take(standing: Standing, waiting: Iterable[Waiting], running: Iterable[tuple[str, Running]]) -> None:
+def _take(
+    standing: Standing,
+    waiting: Iterable[Waiting],
+    running: Iterable[tuple[str, Running]],
+    freed: Mapping[Owner, int],
+) -> None:
     for entry in waiting:
         standing.put(entry)
     for session_id, what in running:
         standing.start(session_id, what)
+    for owner, at in freed.items():
+        standing.free(owner, at)
 
 
 class ShownQueue:
@@ -119,11 +138,12 @@ class ShownQueue:
         moved = {session_id for _, session_id in found}
         rows = Session.objects.filter(id__in=moved)
         waiting, running, limits = list(waiting_rows(rows)), list(_running_rows(rows)), project_limits()
+        freed = slots_freed(rows)
         with self._lock:
             assert self._standing is not None, "moves are read after the whole"
             for session_id in moved - {entry.session_id for entry in waiting} - dict(running).keys():
                 self._standing.remove(session_id)
-            _take(self._standing, waiting, running)
+            _take(self._standing, waiting, running, freed)
             self._standing.limit_all(limits)
             self._standing.settle()
         self._heads.append((at, max([self._heads[-1][1], *(number for number, _ in found)])))

@@ -27,7 +27,8 @@ class Running:
 class Standing:
     """The queue of one moment. Not for several threads at once.
 
-    ``put``, ``start`` and ``remove`` say what has become of a session; ``settle`` comes before a question.
+    ``put``, ``start`` and ``remove`` say what has become of a session, ``free`` of a person; ``settle`` comes before a
+    question.
     ``limits`` is how many devices a project may use (absent: any).
     """
 
@@ -42,6 +43,7 @@ class Standing:
         self._of_project: defaultdict[str, set[str]] = defaultdict(set)
         self._of_owner: defaultdict[Owner, set[str]] = defaultdict(set)
         self._people: Counter[Owner] = Counter()  # runtimes
+        self._freed: dict[Owner, int] = {}
         self._projects: Counter[str] = Counter()  # runtimes
         self._devices: Counter[str] = Counter()  # of runtimes
         self._taken: dict[str, int] = {}  # the same with what waits and is not held, of projects where something waits
@@ -84,6 +86,12 @@ class Standing:
         self._moved_projects |= changed & self._of_project.keys()
         self.limits = limits
 
+    def free(self, owner: Owner, at: int) -> None:
+        """Their last runtime that is over ended then, in microseconds since 1970."""
+        if self._freed.get(owner) != at:
+            self._freed[owner] = at
+            self._moved_owners.add(owner)
+
     def settle(self) -> int:
         """Put in order what the changes since the last time have moved; how many places that were."""
         for project in self._moved_projects:
@@ -91,7 +99,7 @@ class Standing:
         moved: list[tuple[str, Place]] = []
         for owner in self._moved_owners:
             owned = [self._ranked[session_id] for session_id in self._of_owner[owner]]
-            placed = person_places(owned, running=self._people[owner])
+            placed = person_places(owned, running=self._people[owner], freed=self._freed.get(owner, 0))
             moved += [(session_id, place) for place, session_id in placed if self._place.get(session_id) != place]
             if not owned:
                 del self._of_owner[owner]

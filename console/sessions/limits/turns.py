@@ -2,7 +2,9 @@
 
 1. A session whose runtime died comes first: it had its turn and lost it through no fault of its own.
 2. People share the slots equally: one's first runtime goes before any other's second, and so on, however many projects
-   they have. At the same number projects share them in the same way.
+   they have. At the same number projects share them in the same way, and then whoever came first. A person whose
+   runtime is over comes at that moment with all that they have waiting: behind who waited then, however long their own
+   list is and however few slots there are.
 3. Inside a project its own priorities decide, then the order of arrival. A priority takes nothing from other projects.
    A session that was suspended, or whose server was stopped, arrived when it was made: it gave its slot up meanwhile.
 4. A project's quota holds back what would exceed it; those come last and do not start.
@@ -71,10 +73,16 @@ def project_ranks(
     return ranked, used
 
 
-def person_places(owned: Iterable[Ranked], *, running: int) -> list[tuple[Place, str]]:
-    """The places of what one person has in the queue, in all projects, and has ``running`` runtimes beside it."""
+def person_places(owned: Iterable[Ranked], *, running: int, freed: int = 0) -> list[tuple[Place, str]]:
+    """The places of what one person has in the queue, in all projects, and has ``running`` runtimes beside it.
+
+    ``freed`` is when the last runtime that is over ended (microseconds since 1970; 0: none).
+    """
     return [
-        ((each.is_held, each.is_fresh, rank, each.rank, each.arrival), each.session_id)
+        (
+            (each.is_held, each.is_fresh, rank, each.rank, (max(each.arrival[0], freed), each.arrival[1])),
+            each.session_id,
+        )
         for rank, each in enumerate(sorted(owned), start=running)
     ]
 
@@ -86,11 +94,13 @@ def turns(
     limits: Mapping[str, int],
     used: Mapping[str, int] | None = None,
     people: Mapping[Owner, int] | None = None,
+    freed: Mapping[Owner, int] | None = None,
 ) -> list[Turn]:
     """The whole order. ``running`` counts the runtimes of a project, ``people`` those of a person (absent: its
     project's).
 
     ``used`` counts a project's devices (absent: one for each runtime); ``limits`` is how many it may use (absent: any).
+    ``freed``: as ``person_places`` has it, by person.
     """
     of_project: defaultdict[str, list[Waiting]] = defaultdict(list)
     owners: dict[str, Owner] = {}
@@ -108,6 +118,6 @@ def turns(
     counts: Mapping[Owner, int] = Counter(running) if people is None else people
     placed: list[tuple[Place, str]] = []
     for owner, owned in of_person.items():
-        placed += person_places(owned, running=counts.get(owner, 0))
+        placed += person_places(owned, running=counts.get(owner, 0), freed=(freed or {}).get(owner, 0))
     placed.sort()
     return [Turn(session_id, place[0]) for place, session_id in placed]
