@@ -9,6 +9,7 @@ from multiprocessing.connection import wait
 from torch import distributed
 from vllm.v1.worker.cpu_worker import CPUWorker
 
+from .heap import heap_return
 from .part import RENDEZVOUS, network_choose, part_of
 from .queue_keys import queues_protect
 
@@ -23,6 +24,7 @@ class NodeWorker(CPUWorker):
     def init_device(self) -> None:
         """As vLLM's, which makes the process group at a port that is open to everyone unless there is one."""
         _end_with_parent()
+        heap_return()
         folder, peer = part_of(self.vllm_config)
         network_choose(peer)
         # Here too: the first node's worker is in a process of its own, and its groups have queues between nodes. Of
