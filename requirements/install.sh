@@ -137,7 +137,7 @@ room_check() {
 }
 
 # What the server asks of a machine before it starts a session of the bundled model. Others, and other launchers, differ.
-SESSION_MB=5126
+SESSION_MB=5639
 memory_check() {
   local have_mb
   have_mb=$("${PYTHON:-python3}" -c 'import runpy, sys; print(runpy.run_path(sys.argv[1])["memory_bytes"]() >> 20)' \

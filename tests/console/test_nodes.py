@@ -82,11 +82,11 @@ def wide_model(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("gib", "nodes"), [(16, 1), (4, 2)])
+@pytest.mark.parametrize(("gib", "nodes"), [(16, 1), (4.25, 2)])
 def test_a_runtime_is_told_over_how_many_machines_its_engine_is(
-    db, project, settings, tmp_path: Path, gib: int, nodes: int
+    db, project, settings, tmp_path: Path, gib: float, nodes: int
 ) -> None:
-    """4.25 GiB on the first of two machines with a whole engine, 4 with a half of it."""
+    """4.5 GiB on the first of two machines with a whole engine, 4.25 with a half of it."""
     resources = Resources(memory_bytes=int(gib * (1 << 30)), cpus=8)
     settings.LAUNCHER = LauncherOptions(name="slurm", resources=resources)
     settings.EXTRA_MODELS = {"wide": str(wide_model(tmp_path / "wide"))}

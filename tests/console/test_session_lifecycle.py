@@ -40,7 +40,7 @@ def test_a_dry_run_returns_memory_and_position_and_starts_nothing(project, db) -
     factories.session_make(project)
     before = Session.objects.count()
     view = dry_run.dry_run(project=project, body=BODY)
-    assert view.memory.total_bytes > 24 * 134_515_008 and view.queue_position == 2
+    assert view.memory.total_bytes > 28 * 134_515_008 and view.queue_position == 2
     assert view.config == config_resolve(SessionConfig(), 134_515_008) and Session.objects.count() == before
 
 
@@ -49,7 +49,7 @@ def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> N
     monkeypatch.setattr(settings, "LAUNCHER", small)
     with pytest.raises(DoesNotFit, match=r"needs at least \d") as refused:
         services.session_create(project=project, body=BODY)
-    assert refused.value.details["memory"]["optimizer_bytes"] == 8 * 134_515_008
+    assert refused.value.details["memory"]["optimizer_bytes"] == 12 * 134_515_008
     assert refused.value.details["memory_limit_bytes"] == 1 << 30
     assert not Session.objects.filter(project=project).exists()
 

@@ -15,9 +15,9 @@ from tinkerscript import TinkerScript, WorkflowOutput
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
-# 0.155 GiB of weights: engine and rank take 2.5 GiB and 3.5 times that on one node, 3 times that where each node has
+# 0.135 GiB of weights: engine and rank take 2.5 GiB and 4 times that on one node, 3.5 times that where each node has
 # a half of the engine. A node has 3 GiB.
-WIDE = 108_544
+WIDE = 94_720
 
 
 @pytest.fixture
