@@ -74,7 +74,11 @@ class PackedLinear:
         return out
 
     def jobs(self, pieces_NK: Sequence[Tensor]) -> Iterator[Job]:
-        """What makes ``pieces_NK``, one under the other, this weight."""
+        """What makes ``pieces_NK``, one under the other, this weight. Raises ValueError for those of another shape."""
+        # Where they are written nothing looks at bounds.
+        shape = sum(map(len, pieces_NK)), *{piece.shape[1:] for piece in pieces_NK}
+        if shape != (self._rows, (self._columns,)) or any(piece.dtype != torch.float32 for piece in pieces_NK):
+            raise ValueError(f"a weight of {self._rows} x {self._columns} float32 numbers is given as {shape}")
         if any(len(piece) % SIDE or not piece.is_contiguous() for piece in pieces_NK):
             pieces_NK = [torch.cat(list(pieces_NK))]
         address = self.panels.data_ptr()

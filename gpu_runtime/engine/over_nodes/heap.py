@@ -10,7 +10,7 @@ import ctypes
 # <malloc.h> of glibc
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
 LARGE = 1 << 20  # bytes; the C library would raise it with each large piece that is freed
-PIECES = 65536  # as many as a process may map at most, unless it says otherwise
+PIECES = 65536  # mapped at once: glibc's own default
 
 
 def heap_return() -> None:

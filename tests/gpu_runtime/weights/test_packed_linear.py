@@ -62,6 +62,18 @@ def test_pieces_are_one_matrix_wherever_they_end_and_a_later_write_leaves_nothin
     assert torch.equal(packed(inputs, torch.empty(0), None), packed_of(torch.cat(pieces))(inputs, torch.empty(0), None))
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [torch.ones(65, 24)], [torch.ones(63, 24)], [torch.ones(64, 25)], [torch.ones(32, 24), torch.ones(32, 23)],
+        [torch.ones(64 * 24)], [torch.ones(64, 24, dtype=torch.float64)], [],
+    ],
+)  # fmt: skip
+def test_pieces_that_are_another_matrix_are_refused_before_anything_is_written(pieces):
+    with pytest.raises(ValueError, match="64 x 24"):
+        list(PackedLinear(library(), (64, 24)).jobs(pieces))
+
+
 def test_weights_of_another_type_or_processor_are_left_to_others(monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     assert linear_pack((64, 64), torch.bfloat16) is None
