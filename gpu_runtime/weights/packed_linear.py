@@ -1,30 +1,21 @@
 """Linear layers of an engine on a CPU, whose weights are written in place at about the speed of a copy.
 
 A decoding step multiplies a few rows by every weight of the model. oneDNN does that at a little over half of the speed
-at which it multiplies large matrices; ``packed_linear.c``, compiled for this processor when it is first needed, at four
-fifths (``tests/benchmarks/limits.py``). Its sums run in one order whatever else is in the batch, so a row of a product
-has the same bits alone and among others. float32 on processors with AVX-512; everything else stays as vLLM has it.
+at which it multiplies large matrices; ``native/packed_linear.c`` at four fifths (``tests/benchmarks/limits.py``). Its
+sums run in one order whatever else is in the batch, so a row of a product has the same bits alone and among others.
+float32 on processors with AVX-512; everything else stays as vLLM has it.
 """
 
 import ctypes
-import functools
-import hashlib
-import logging
-import os
-import platform
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from gpu_runtime.native.compiled import compiled, is_suited
+
 SIDE = 16  # rows of a panel
-COMPILE_TIMEOUT_S = 60
-SOURCE = Path(__file__).with_suffix(".c")
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class PackedLinear:
 
 def linear_pack(shape: tuple[int, int], dtype: torch.dtype) -> PackedLinear | None:
     """Room for a weight ``[N, K]``, to be written by ``panels_write``; None where nothing here can multiply by it."""
-    if dtype != torch.float32 or torch.backends.cpu.get_cpu_capability() != "AVX512":
+    if dtype != torch.float32 or not is_suited():
         return None
     found = library()
     return PackedLinear(found, shape) if found is not None else None
@@ -103,47 +94,9 @@ def panels_write(jobs: Sequence[Job]) -> None:
         found.panels_write((_Job * len(raw))(*raw), len(raw))
 
 
-@functools.cache
 def library() -> ctypes.CDLL | None:
-    """The compiled C file; None, with a line in the log, where there is no compiler.
-
-    It is kept where torch keeps what it compiles for this runtime, a folder of its user's alone, under a name that
-    says of what and for which processor it was made.
-    """
-    command = [os.environ.get("CC", "cc"), "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-    kept = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(kept or folder) / f"packed_linear-{_name(command)}.so"
-        try:
-            if not path.exists():
-                made = Path(folder) / "made.so"
-                subprocess.run(
-                    [*command, str(SOURCE), "-o", str(made)],
-                    check=True, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S,
-                )  # fmt: skip
-                _keep(made, path)
-            found = ctypes.CDLL(str(path))
-        except (OSError, subprocess.SubprocessError) as error:
-            log.warning("the engine is slower than it could be: %s", getattr(error, "stderr", None) or error)
-            return None
-    found.product.argtypes, found.product.restype = [ctypes.POINTER(_Product), ctypes.c_void_p], None
-    found.panels_write.argtypes, found.panels_write.restype = [ctypes.POINTER(_Job), ctypes.c_size_t], None
+    """``native/packed_linear.c``; None where it cannot be compiled."""
+    if (found := compiled("packed_linear")) is not None:
+        found.product.argtypes, found.product.restype = [ctypes.POINTER(_Product), ctypes.c_void_p], None
+        found.panels_write.argtypes, found.panels_write.restype = [ctypes.POINTER(_Job), ctypes.c_size_t], None
     return found
-
-
-def _name(command: Sequence[str]) -> str:
-    """A hash of what the library is made of: its source, the command, the compiler's C library, the processor."""
-    try:
-        processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
-    except (OSError, StopIteration):
-        processor = platform.processor()
-    parts = (SOURCE.read_text(), *command, platform.machine(), *platform.libc_ver(), processor)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def _keep(made: Path, path: Path) -> None:
-    """Whole or not at all: several engines may start at once."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(made.read_bytes())
-    os.replace(file.name, path)

@@ -26,8 +26,8 @@ def test_the_control_plane_loads_no_torch(tmp_path):
 
 
 def test_a_runtimes_gateway_journal_and_agent_load_neither_torch_nor_django(tmp_path):
-    """Every module but those of the engine, the trainer and the weights, the one that reads tokenizers included."""
-    heavy = ("engine", "training", "weights")
+    """Every module but those of engine, trainer, weights and kernels, the one that reads tokenizers included."""
+    heavy = ("engine", "native", "training", "weights")
     files = [path.relative_to(ROOT) for path in (ROOT / "gpu_runtime").rglob("*.py")]
     light = [path for path in files if path.parts[1] not in heavy and path.stem != "transformers_tokenizer"]
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in light]

@@ -4,7 +4,8 @@ A dense N x N mask would make SDPA compute every pair, although of a group's ans
 [first, last) of a row take the keys of their common ancestors whole, without a mask, and those that only some of them
 see with one. In depth-first order both are a few contiguous ranges. Scores of one block exist at a time, in the forward
 and, recomputed, in the backward pass: softmax(Q K^T) V and its derivative, FlashAttention's arithmetic
-(Dao et al. 2022, arXiv:2205.14135, section 3 and appendix B) without its tiling of the keys.
+(Dao et al. 2022, arXiv:2205.14135, section 3 and appendix B) without its tiling of the keys. Where ``tree_kernel.py``
+can compute a layer, it does.
 
 A sliding window of W lets a node see the ancestors that are less than W tokens before it: a difference of depths, not
 of positions in the row. Scores may be capped, c tanh(s / c) (Gemma 2, arXiv:2408.00118, section 2).
@@ -14,6 +15,7 @@ query heads, G key/value heads, R = H / G, D head size, Q = R x queries of a blo
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +26,7 @@ from transformers import AttentionInterface
 from gpu_runtime.errors import ModelUnsupported
 
 from .onednn_linear import products
+from .tree_kernel import KernelAttention, KernelBlocks, kernel_can
 
 ATTENTION = "tree_blocks"
 # Queries of a block. Fewer mask less in vain, more make larger products.
@@ -54,6 +57,11 @@ class Tree:
     end_N: Tensor
     size: int
     _windowed: dict[int, tuple[QueryBlock, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def for_kernel(self) -> KernelBlocks:
+        """The blocks as the kernel reads them, for all layers of a row."""
+        return KernelBlocks.of(self.end_N, self.blocks)
 
     def within(self, window: int | None) -> tuple[QueryBlock, ...]:
         """The blocks of a layer in which a query sees the last ``window`` of its ancestors, itself included."""
@@ -192,7 +200,10 @@ def _attend(
     if unknown := [name for name in UNKNOWN_OPTIONS if options.get(name) is not None]:
         raise ModelUnsupported(f"attention over a tree has no {', '.join(unknown)}, which a layer of this model uses")
     scale = query_1HND.shape[-1] ** -0.5 if scaling is None else scaling
-    query_NHD, key_GND, value_GND = query_1HND[0].transpose(0, 1), key_1GND[0].contiguous(), value_1GND[0].contiguous()
+    query_NHD, key_GND, value_GND = query_1HND[0].transpose(0, 1), key_1GND[0], value_1GND[0]
+    if kernel_can(query_NHD, tree, sliding_window, softcap):
+        return KernelAttention.apply(query_NHD, key_GND, value_GND, tree.for_kernel, scale)[None], None
+    key_GND, value_GND = key_GND.contiguous(), value_GND.contiguous()
     return TreeAttention.apply(query_NHD, key_GND, value_GND, tree, scale, sliding_window, softcap)[None], None
 
 

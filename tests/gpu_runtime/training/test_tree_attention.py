@@ -17,18 +17,10 @@ from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
+from support.forests import ends
 from support.tiny_model import tiny_model_make
 
 HEADS, KEY_HEADS, SIZE = 6, 2, 8
-
-
-@st.composite
-def ends(draw) -> torch.Tensor:
-    """``end_N`` of a random forest in depth-first order."""
-    rng = random.Random(draw(st.integers(0, 2**32)))
-    lists = [[rng.randrange(3) for _ in range(rng.randrange(1, 12))] for _ in range(draw(st.integers(1, 7)))]
-    samples = [Sample((*ids, 0), (0,) * (len(ids) + 1), (0.0,) * (len(ids) + 1), 0.0) for ids in lists]
-    return torch.from_numpy(pack_row(sample_data(samples), range(len(samples))).end_N)
 
 
 def dense(end_N: torch.Tensor) -> torch.Tensor:

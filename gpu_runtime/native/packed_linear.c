@@ -5,8 +5,7 @@
  * with a product and a sum of 16 numbers in each instruction. So the sums of a row of y run over K in one order,
  * whatever the other rows are. The tile and the panels are those of Goto and van de Geijn, "Anatomy of high-performance
  * matrix multiplication", 2008. */
-#include <stddef.h>
-#include <string.h>
+#include "panels.h"
 
 /* Past the caches, where the processor can: what is written so is read much later. */
 #ifdef __AVX512F__
@@ -20,9 +19,7 @@
 
 /* AHEAD: of the weights that are read, 2 KiB, so that memory is not waited for. GROUP panels stay in the cache while
  * every row of x goes past them. */
-enum { SIDE = 16, GROUP = 4, AHEAD = 32 };
-typedef float vector __attribute__((vector_size(SIDE * sizeof(float))));
-typedef int lanes __attribute__((vector_size(SIDE * sizeof(int))));
+enum { GROUP = 4, AHEAD = 32 };
 
 struct job {
     float *out;      /* [panels, columns, SIDE] */
@@ -30,27 +27,8 @@ struct job {
     size_t rows, columns;
 };
 
-static inline size_t panels_of(size_t rows) { return (rows + SIDE - 1) / SIDE; }
-static inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
-/* Eklundh, "A fast computer method for matrix transposing", 1972: exchanges at distances 1, 2, 4 and 8. */
-static inline void exchange(vector r[SIDE], int distance) {
-#pragma GCC unroll 16
-    for (int i = 0; i < SIDE; i++) {
-        if (i & distance) continue;
-        vector a = r[i], b = r[i + distance];
-        lanes low, high;
-        for (int j = 0; j < SIDE; j++) {
-            low[j] = j & distance ? SIDE + (j ^ distance) : j;
-            high[j] = j & distance ? SIDE + j : j ^ distance;
-        }
-        r[i] = __builtin_shuffle(a, b, low);
-        r[i + distance] = __builtin_shuffle(a, b, high);
-    }
-}
-
 /* Sixteen columns of a panel from ``rows`` rows, each ``columns`` long, and zeros for the rest. */
-static inline __attribute__((always_inline)) void turn(
+INLINE void turn(
     float *restrict out, const float *restrict in, size_t rows, size_t columns, const int past) {
     vector r[SIDE] = {{0}};
     if (rows >= SIDE) {
@@ -59,7 +37,7 @@ static inline __attribute__((always_inline)) void turn(
     } else {
         for (size_t i = 0; i < rows; i++) memcpy(&r[i], in + i * columns, sizeof(vector));
     }
-    exchange(r, 1), exchange(r, 2), exchange(r, 4), exchange(r, 8);
+    transpose(r);
 #pragma GCC unroll 16
     for (int i = 0; i < SIDE; i++) {
         if (past) STORE_PAST(out + i * SIDE, r[i]);
@@ -68,7 +46,7 @@ static inline __attribute__((always_inline)) void turn(
 }
 
 /* [columns, SIDE] at ``out``, a multiple of 64 bytes, from [rows, columns]. */
-static inline __attribute__((always_inline)) void panel_write(
+INLINE void panel_write(
     float *restrict out, const float *restrict in, size_t rows, size_t columns, const int past) {
     size_t k = 0;
     for (; k + SIDE <= columns; k += SIDE) turn(out + k * SIDE, in + k, rows, columns, past);
@@ -77,7 +55,7 @@ static inline __attribute__((always_inline)) void panel_write(
 }
 
 /* ROWS x SIDE sums; ``rows`` and ``columns`` of them are written. */
-static inline __attribute__((always_inline)) void tile(
+INLINE void tile(
     float *restrict out, const float *restrict x, const float *restrict weight, const float *bias, size_t columns_in,
     size_t stride, size_t rows, size_t columns, const size_t ROWS) {
     vector start = {0}, sums[SIDE];

@@ -1,0 +1,1 @@
+"""Kernels in C for CPUs with AVX-512, compiled for this processor when they are first needed."""
