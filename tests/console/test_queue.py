@@ -1,5 +1,6 @@
 """Whose turn it is."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.sessions.limits.queue import queue_next, queue_position, queue_position_new, queue_positions
-from console.sessions.limits.turns import Turn, Waiting, turns
+from console.sessions.limits.standing import Running, Standing
+from console.sessions.limits.turns import Owner, Waiting
 from console.sessions.models import Session
 from console.sessions.services import session_wake
 from console.sessions.states import Actor
@@ -26,8 +28,34 @@ def waiting(
     return Waiting((arrival, session_id), session_id, project_id, priority, restarts)
 
 
-def order(*entries: Waiting, running: dict[str, int] | None = None, limits: dict[str, int] | None = None) -> list[str]:
-    return [turn.session_id for turn in turns(entries, running=running or {}, limits=limits or {})]
+def standing(
+    entries: Iterable[Waiting],
+    *,
+    running: dict[str, int] | None = None,
+    limits: dict[str, int] | None = None,
+    freed: dict[Owner, int] | None = None,
+) -> Standing:
+    """With so many runtimes of each project, of nobody but itself, and of one device."""
+    made = Standing(limits=limits or {})
+    for entry in entries:
+        made.put(entry)
+    for project, count in (running or {}).items():
+        for number in range(count):
+            made.start(f"running-{project}-{number}", Running(project, project, 1))
+    for owner, at in (freed or {}).items():
+        made.free(owner, at)
+    made.settle()
+    return made
+
+
+def turns(made: Standing) -> list[tuple[str, bool]]:
+    """All that wait, in their order, and whether they are held."""
+    ordered = sorted(made.waiting, key=lambda session_id: made.position(session_id) or 0)
+    return [(session_id, made.is_held(session_id)) for session_id in ordered]
+
+
+def order(*entries: Waiting, **state: Any) -> list[str]:
+    return [session_id for session_id, _ in turns(standing(entries, **state))]
 
 
 def test_first_come_is_first_served_inside_a_project() -> None:
@@ -53,8 +81,9 @@ def test_a_session_whose_runtime_died_goes_before_all_others() -> None:
 
 def test_what_exceeds_a_quota_is_held_and_comes_last() -> None:
     entries = [waiting("a-0"), waiting("a-1", restarts=1), waiting("a-2"), waiting("b-0", "b", arrival=9)]
-    found = turns(entries, running={"a": 1}, limits={"a": 2})
-    assert found == [Turn("a-1", False), Turn("b-0", False), Turn("a-0", True), Turn("a-2", True)]
+    found = standing(entries, running={"a": 1}, limits={"a": 2})
+    assert turns(found) == [("a-1", False), ("b-0", False), ("a-0", True), ("a-2", True)]
+    assert list(found.next_ids()) == ["a-1", "b-0"]
 
 
 entries = st.lists(
@@ -80,11 +109,11 @@ entries = st.lists(
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
 )
 def test_everyone_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
-    found = turns(given_entries, running=running, limits=limits)
-    assert sorted(turn.session_id for turn in found) == sorted(entry.session_id for entry in given_entries)
+    found = turns(standing(given_entries, running=running, limits=limits))
+    assert sorted(session_id for session_id, _ in found) == sorted(entry.session_id for entry in given_entries)
     project_of = {entry.session_id: entry.project_id for entry in given_entries}
     for project, limit in limits.items():
-        started = sum(not turn.is_held for turn in found if project_of[turn.session_id] == project)
+        started = sum(not is_held for session_id, is_held in found if project_of[session_id] == project)
         room = max(0, limit - running.get(project, 0))
         assert started == min(room, sum(entry.project_id == project for entry in given_entries))
 
@@ -96,8 +125,8 @@ def test_no_project_is_two_runtimes_ahead_of_one_that_waits(given_entries) -> No
     project_of = {entry.session_id: entry.project_id for entry in fresh}
     left = {project: sum(entry.project_id == project for entry in fresh) for project in "abc"}
     started = dict.fromkeys("abc", 0)
-    for turn in turns(fresh, running={}, limits={}):
-        project = project_of[turn.session_id]
+    for session_id in order(*fresh):
+        project = project_of[session_id]
         started[project] += 1
         left[project] -= 1
         assert all(started[project] <= started[other] + 1 for other in "abc" if left[other])
@@ -136,8 +165,10 @@ def test_many_projects_of_one_person_are_no_more_turns() -> None:
     flood = [waiting(f"flood-{i}", f"project-{i}", arrival=i)._replace(person=1) for i in range(61)]
     newcomer = waiting("newcomer", "b", arrival=99)._replace(person=2)
     assert order(*flood, newcomer)[:2] == ["flood-0", "newcomer"]
-    running = turns([flood[0], newcomer], running={"other": 1}, people={1: 1}, limits={})
-    assert [turn.session_id for turn in running] == ["newcomer", "flood-0"], "a runtime of any project counts"
+    beside = standing([flood[0], newcomer])
+    beside.start("running", Running("other", 1, 1))
+    beside.settle()
+    assert list(beside.next_ids()) == ["newcomer", "flood-0"], "a runtime of any project counts"
 
 
 def test_with_one_slot_people_take_turns_however_long_ones_list_is() -> None:
@@ -145,8 +176,8 @@ def test_with_one_slot_people_take_turns_however_long_ones_list_is() -> None:
     late = [waiting(f"late-{i}", "b", arrival=9 + i)._replace(person=2) for i in range(2)]
     queue, freed, started = [*flood, *late], {}, []
     for now in range(20, 27):  # one runtime at a time: each is over before the next starts
-        (first, *_) = turns(queue, running={}, freed=freed, limits={})
-        (entry,) = [each for each in queue if each.session_id == first.session_id]
+        first = next(standing(queue, freed=freed).next_ids())
+        (entry,) = [each for each in queue if each.session_id == first]
         queue.remove(entry)
         started.append(entry.session_id)
         freed[entry.owner] = now
@@ -155,8 +186,7 @@ def test_with_one_slot_people_take_turns_however_long_ones_list_is() -> None:
 
 def test_who_waited_when_a_runtime_was_over_goes_first_and_who_came_later_does_not() -> None:
     entries = [waiting(str(n), f"project-{n}", arrival=n)._replace(person=n) for n in (1, 5, 9)]
-    found = turns(entries, running={}, freed={1: 7}, limits={})
-    assert [turn.session_id for turn in found] == ["5", "1", "9"]
+    assert order(*entries, freed={1: 7}) == ["5", "1", "9"]
 
 
 @pytest.mark.parametrize("has_person", [True, False])

@@ -1,5 +1,6 @@
 """Where sessions stand in a long queue: as in the whole order, without it."""
 
+import random
 import threading
 from collections import Counter
 from datetime import timedelta
@@ -14,7 +15,7 @@ from console.live.models import EventRecord
 from console.scheduling.processes import wait_until
 from console.sessions.limits import queue, shown_queue
 from console.sessions.limits.queue import (
-    queue_order,
+    queue_next,
     queue_position,
     queue_position_new,
     queue_positions,
@@ -22,7 +23,7 @@ from console.sessions.limits.queue import (
 )
 from console.sessions.limits.shown_queue import ShownQueue, standing_read
 from console.sessions.limits.standing import Running, Standing
-from console.sessions.limits.turns import Turn, Waiting, turns
+from console.sessions.limits.turns import Waiting
 from console.sessions.models import Session
 from console.sessions.services import session_wake
 from console.sessions.states import Actor
@@ -31,8 +32,11 @@ from console.users.models import Project
 from console.users.selectors import project_get
 from support import factories
 from support.generated import any_speed
+from support.whole_queue import Turn, queue_order, turns
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
+QUEUED = SessionState.QUEUED
 PROJECTS, PEOPLE, IDS = "abcd", (None, 1, 2, 3), [f"ses_{number:02}" for number in range(24)]
 put = st.tuples(
     st.just("put"), st.sampled_from(IDS), st.integers(0, 9), st.sampled_from(PROJECTS), st.integers(-1, 1),
@@ -108,6 +112,7 @@ def test_every_position_is_that_of_the_schedulers_whole_order(changes, project, 
     assert [standing.position(turn.session_id) for turn in order] == list(range(1, len(order) + 1))
     assert [standing.is_held(turn.session_id) for turn in order] == [turn.is_held for turn in order]
     assert standing.startable() == sum(not turn.is_held for turn in order)
+    assert list(standing.next_ids()) == [turn.session_id for turn in order if not turn.is_held]
     assert standing.position("ses_none") is None
     new = Waiting((1 << 60, "ses_new"), "ses_new", project, -9, 0, devices, person)  # the last of its project
     owner = project if person is None else person
@@ -158,9 +163,11 @@ def wholes(monkeypatch) -> list[int]:
 
 
 def start(session: Session) -> None:
-    session_move(
-        session_id=session.id, source=SessionState.QUEUED, target=SessionState.PROVISIONING, actor=Actor.RECONCILER
-    )
+    move(session, QUEUED, SessionState.PROVISIONING)
+
+
+def move(session: Session, source: SessionState, target: SessionState) -> None:
+    session_move(session_id=session.id, source=source, target=target, actor=Actor.RECONCILER)
 
 
 def threads() -> list[str]:
@@ -197,6 +204,64 @@ def test_what_moved_is_read_and_not_the_whole_queue(project, alice, bob, clock, 
     assert queue_position_new(project_id=theirs.id, person=bob.pk) == 5
     clock[0] += shown_queue.KEPT_S + 1  # the same moves are read again, and change nothing
     assert shown_positions() == whole() and not wholes
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(3))
+def test_what_starts_from_a_long_queue_is_what_the_whole_order_says(project, alice, bob, clock, wholes, seed) -> None:
+    chance, theirs = random.Random(seed), project_get(user=bob)
+
+    def make() -> None:
+        of, who = chance.choice([(project, alice), (theirs, bob), (theirs, alice), (theirs, None)])
+        factories.session_make(of, person=who, devices=chance.choice([1, 1, 2]))
+
+    def end() -> None:
+        for running in Session.objects.filter(state=SessionState.PROVISIONING).order_by("?")[:1]:
+            move(running, SessionState.PROVISIONING, chance.choice([SessionState.FAILED, QUEUED]))
+
+    def cancel() -> None:
+        move(Session.objects.filter(state=QUEUED).order_by("?")[0], QUEUED, SessionState.CANCELLED)
+
+    def limit() -> None:
+        Project.objects.filter(id=theirs.id).update(device_quota=chance.choice([None, 2, 4]))
+
+    for _ in range(8):
+        make()
+    queue_next(slots={HERE: 1})
+    wholes.clear()
+    for _ in range(40):
+        chance.choice([make, make, make, end, end, cancel, limit])()
+        make()
+        free = chance.randint(1, 3)
+        order = [turn.session_id for turn in queue_order() if not turn.is_held]
+        assert queue_next(slots={HERE: free}) == order[:free]
+        for session_id in order[: chance.randint(0, free)]:
+            start(Session.objects.get(id=session_id))
+    assert not wholes
+
+
+@pytest.mark.django_db
+def test_what_went_or_changed_without_a_move_takes_nobodys_place_at_the_start(project, bob, clock, wholes) -> None:
+    theirs = project_get(user=bob)
+    gone, larger, last = [factories.session_make(each) for each in (theirs, project, project)]
+    assert queue_next(slots={HERE: 3}) == [gone.id, larger.id, last.id]
+    wholes.clear()
+    theirs.delete()
+    assert queue_next(slots={HERE: 1}) == [larger.id]
+    Project.objects.filter(id=project.id).update(device_quota=1)
+    Session.objects.filter(id=larger.id).update(devices=2)
+    assert queue_next(slots={HERE: 1}) == [last.id] and not wholes
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_waits_for_the_whole_queue_where_too_much_has_moved(project, clock, wholes, monkeypatch) -> None:
+    sessions = [factories.session_make(project) for _ in range(5)]
+    queue_next(slots={HERE: 1})
+    monkeypatch.setattr(shown_queue, "MOST_MOVES", 2)
+    for session in sessions[:3]:
+        start(session)
+    wholes.clear()
+    assert queue_next(slots={HERE: 1}) == [sessions[3].id] and wholes
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,47 +6,49 @@ from collections.abc import Iterable, Mapping
 from django.db.models import Sum
 from django.db.models.functions import Coalesce, Greatest
 
-from console.sessions.limits.shown_queue import project_limits, shown, slots_freed, waiting_rows
-from console.sessions.limits.turns import Owner, Turn, turns
+from console.sessions.limits.shown_queue import shown, waiting_rows
+from console.sessions.limits.standing import Standing
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 
-def queue_order() -> list[Turn]:
-    """The whole queue as it is now, for whoever starts sessions: six queries, however long it is."""
-    running = list(Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", "person_id"))
-    people: Counter[Owner] = Counter(project_id if person is None else person for project_id, person in running)
-    return turns(
-        waiting_rows(Session.objects.all()),
-        running=Counter(project_id for project_id, _ in running),
-        limits=project_limits(),
-        used=devices_in_use(),
-        people=people,
-        freed=slots_freed(Session.objects.filter(state=SessionState.QUEUED)),
-    )
-
-
 def queue_next(*, slots: Mapping[str, int], unknown: bool = True) -> list[str]:
     """The ids of the sessions that start now, given so many free slots at each place.
 
     One whose place is full lets those of other places go by. With ``unknown``, those whose place is not there any more
-    are among them: their start says so.
+    are among them: their start says so. Of a long queue what has moved since the last time is read, and those that
+    start.
     """
     left, elsewhere = Counter(slots), _elsewhere()
     if not unknown:
         left.update(dict.fromkeys(elsewhere.values() - left.keys(), 0))
-    if left.total() <= 0 and left.keys() >= set(elsewhere.values()):
+    if _is_over(left, elsewhere):
         return []
-    chosen = []
-    for turn in queue_order():
-        place = elsewhere.get(turn.session_id, HERE)
+    with shown.now(exact=True) as standing:
+        while True:
+            chosen = _chosen(standing, left.copy(), elsewhere)
+            # Rows may go or change without a move: with their project, a person, or as devices are decided.
+            if standing.renew(chosen, waiting_rows(Session.objects.filter(id__in=chosen))):
+                return chosen
+
+
+def _chosen(standing: Standing, left: Counter[str], elsewhere: Mapping[str, str]) -> list[str]:
+    chosen: list[str] = []
+    for session_id in standing.next_ids():
+        if _is_over(left, elsewhere):
+            break
+        place = elsewhere.get(session_id, HERE)
         if place not in left or left[place] > 0:
             left[place] -= place in left
-            if not turn.is_held:
-                chosen.append(turn.session_id)
+            chosen.append(session_id)
     return chosen
+
+
+def _is_over(left: Counter[str], elsewhere: Mapping[str, str]) -> bool:
+    """Whether nothing that waits at any place could start."""
+    return left.total() <= 0 and left.keys() >= set(elsewhere.values())
 
 
 def queue_waiting() -> int:

@@ -1,8 +1,9 @@
-"""The queue for those who ask where they are: many sessions ask every second, and each waits for its answer.
+"""The queue for those who ask where they are, every second for many sessions, and for who starts what is next.
 
-A short queue is read for every question. Of a long one each process keeps who stands where (``standing.py``) and reads,
-every two seconds, which sessions have moved since: what that costs depends on how many did, not on how many wait.
-Seldom it is read whole, beside those who ask: a project that was removed and its sessions leave no move behind.
+A short queue is read for every question. Of a long one each process keeps who stands where (``standing.py``) and reads
+which sessions have moved since, for those who ask every two seconds, for a start each time: what that costs depends on
+how many did, not on how many wait. Seldom it is read whole, beside those who ask: a project that was removed and its
+sessions leave no move behind.
 """
 
 import logging
@@ -96,10 +97,11 @@ class ShownQueue:
         self._renewing = threading.Lock()
         self._read_at = self._whole_at = float("-inf")
         self._heads: deque[tuple[float, int]] = deque()  # the last move at a moment, for OVERLAP_S
+        self._taken: dict[int, str] = {}  # the moves of this time that were taken, and whose they are
 
     @contextmanager
-    def now(self) -> Iterator[Standing]:
-        """A short queue as it is now, a long one as it was some seconds ago."""
+    def now(self, *, exact: bool = False) -> Iterator[Standing]:
+        """A short queue as it is now, a long one as it was some seconds ago, or with ``exact`` with every move."""
         if self._is_short():
             yield standing_read()
             return
@@ -108,20 +110,22 @@ class ShownQueue:
             with self._renewing:
                 if self._standing is None or time.monotonic() - self._read_at > STALE_S:
                     self._read_whole()
-        elif late_s > KEPT_S and self._renewing.acquire(blocking=False):
-            self._renew()
+        elif (exact or late_s > KEPT_S) and self._renewing.acquire(blocking=exact):
+            self._renew(exact=exact)
         assert self._standing is not None, "it was read above"
         with self._lock:
             yield self._standing
 
-    def _renew(self) -> None:
-        """Take what has moved, or else have it read whole in a thread that ends the renewing."""
+    def _renew(self, *, exact: bool) -> None:
+        """Take what has moved. Where it is time, have all be read whole in a thread that ends the renewing."""
         try:
-            is_taken = time.monotonic() - self._whole_at < WHOLE_S and self._read_moves()
+            is_taken = self._read_moves()
+            if exact and not is_taken:
+                self._read_whole()
         except BaseException:
             self._renewing.release()
             raise
-        if is_taken:
+        if (exact or is_taken) and time.monotonic() - self._whole_at < WHOLE_S:
             self._renewing.release()
         else:
             threading.Thread(target=self._read_whole_beside, name="queue-standing", daemon=True).start()
@@ -132,10 +136,11 @@ class ShownQueue:
         while len(self._heads) > 1 and self._heads[1][0] <= at - OVERLAP_S:
             self._heads.popleft()
         moves = EventRecord.objects.filter(kind=EventKind.STATE, id__gt=self._heads[0][1]).order_by("id")
-        found = list(moves.values_list("id", "session_id")[: MOST_MOVES + 1])
-        if len(found) > MOST_MOVES:
+        found = dict(moves.values_list("id", "session_id")[: MOST_MOVES + len(self._taken) + 1])
+        new = found.keys() - self._taken.keys()
+        if len(new) > MOST_MOVES:
             return False
-        moved = {session_id for _, session_id in found}
+        moved = {found[number] for number in new}
         rows = Session.objects.filter(id__in=moved)
         waiting, running, limits = list(waiting_rows(rows)), list(_running_rows(rows)), project_limits()
         freed = slots_freed(rows)
@@ -146,7 +151,8 @@ class ShownQueue:
             _take(self._standing, waiting, running, freed)
             self._standing.limit_all(limits)
             self._standing.settle()
-        self._heads.append((at, max([self._heads[-1][1], *(number for number, _ in found)])))
+        self._taken = found
+        self._heads.append((at, max([self._heads[-1][1], *found])))
         self._read_at = time.monotonic()
         return True
 

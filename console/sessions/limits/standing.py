@@ -1,17 +1,17 @@
-"""Where sessions stand in a long queue, without its whole order: what a change moves is put in order anew, no more.
+"""Where sessions stand in a queue, and who starts next: what a change moves is put in order anew, no more.
 
 A session that comes or goes changes the ranks of its project's others, and through them those of the people who have
-some there. Everybody else's places stay. The rules are those of ``queue.py``, whose functions rank here too.
+some there. Everybody else's places stay. The rules are those of ``turns.py``.
 """
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from console.sessions.limits.turns import LAST, Owner, Place, Ranked, Waiting, person_places, project_ranks
 
-MOST_MOVED = 8  # with more than one in so many places moved, all are sorted: it costs less
+MOST_MOVED = 100  # of more, all that stay are gone through once: it costs less than to look for each
 
 
 @dataclass
@@ -103,9 +103,13 @@ class Standing:
             moved += [(session_id, place) for place, session_id in placed if self._place.get(session_id) != place]
             if not owned:
                 del self._of_owner[owner]
-        if len(moved) * MOST_MOVED > len(self.waiting):
+        if len(moved) > MOST_MOVED:
+            left = {self._place[session_id] for session_id, _ in moved if session_id in self._place}
             self._place |= dict(moved)
-            self.places = sorted(self._place.values())
+            # Two stretches that are in order, which ``sort`` merges.
+            self.places = [place for place in self.places if place not in left]
+            self.places += sorted(place for _, place in moved)
+            self.places.sort()
         else:
             for session_id, _ in moved:
                 self._place_set(session_id, None)
@@ -114,6 +118,22 @@ class Standing:
         self._moved_projects.clear()
         self._moved_owners.clear()
         return len(moved)
+
+    def renew(self, session_ids: Iterable[str], entries: Iterable[Waiting]) -> bool:
+        """Whether these wait as ``entries`` says. Otherwise it is put in order by those, which are all that wait."""
+        waiting = {entry.session_id: entry for entry in entries}
+        for session_id in session_ids:
+            if session_id not in waiting:
+                self.remove(session_id)
+        for entry in waiting.values():
+            self.put(entry)
+        is_known = not self._moved_projects
+        self.settle()
+        return is_known
+
+    def next_ids(self) -> Iterator[str]:
+        """All that wait and are not held, in their order."""
+        return (arrival[1] for is_held, *_, arrival in self.places if not is_held)
 
     def position(self, session_id: str) -> int | None:
         """1 is next; None for one that does not wait."""

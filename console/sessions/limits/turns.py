@@ -12,8 +12,7 @@
 A session of an older server names no person: its project stands for one.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 Arrival = tuple[int, str]  # microseconds since 1970, and its id where two came at once
@@ -49,13 +48,6 @@ class Ranked(NamedTuple):
     session_id: str
 
 
-class Turn(NamedTuple):
-    """One queued session; ``is_held`` while its project's quota keeps it from starting."""
-
-    session_id: str
-    is_held: bool
-
-
 def project_ranks(
     entries: Iterable[Waiting], *, running: int, used: int, limit: int | None
 ) -> tuple[list[Ranked], int]:
@@ -85,39 +77,3 @@ def person_places(owned: Iterable[Ranked], *, running: int, freed: int = 0) -> l
         )
         for rank, each in enumerate(sorted(owned), start=running)
     ]
-
-
-def turns(
-    waiting: Iterable[Waiting],
-    *,
-    running: Mapping[str, int],
-    limits: Mapping[str, int],
-    used: Mapping[str, int] | None = None,
-    people: Mapping[Owner, int] | None = None,
-    freed: Mapping[Owner, int] | None = None,
-) -> list[Turn]:
-    """The whole order. ``running`` counts the runtimes of a project, ``people`` those of a person (absent: its
-    project's).
-
-    ``used`` counts a project's devices (absent: one for each runtime); ``limits`` is how many it may use (absent: any).
-    ``freed``: as ``person_places`` has it, by person.
-    """
-    of_project: defaultdict[str, list[Waiting]] = defaultdict(list)
-    owners: dict[str, Owner] = {}
-    for entry in waiting:
-        of_project[entry.project_id].append(entry)
-        owners[entry.session_id] = entry.owner
-    of_person: defaultdict[Owner, list[Ranked]] = defaultdict(list)
-    in_use = running if used is None else used
-    for project_id, entries in of_project.items():
-        ranked, _ = project_ranks(
-            entries, running=running.get(project_id, 0), used=in_use.get(project_id, 0), limit=limits.get(project_id)
-        )
-        for each in ranked:
-            of_person[owners[each.session_id]].append(each)
-    counts: Mapping[Owner, int] = Counter(running) if people is None else people
-    placed: list[tuple[Place, str]] = []
-    for owner, owned in of_person.items():
-        placed += person_places(owned, running=counts.get(owner, 0), freed=(freed or {}).get(owner, 0))
-    placed.sort()
-    return [Turn(session_id, place[0]) for place, session_id in placed]
