@@ -257,10 +257,8 @@ class Upload(models.Model):
 
 class RuntimeSpan(models.Model):
     """The time in which one runtime held a session: from its registration, before which it may wait in the queue of a
-    cluster, to its last heartbeat. Usage is the sum of these.
-
-    ``session_id`` and ``key_id`` are no foreign keys: what was used stays used, by whom too.
-    """
+    cluster, to its last heartbeat. Usage is the sum of these. ``session_id`` and ``key_id`` are no foreign keys: what
+    was used stays used, by whom too."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     session_id = models.CharField(max_length=40)
@@ -272,12 +270,14 @@ class RuntimeSpan(models.Model):
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
     summed = models.BooleanField(default=False)  # it is part of a UsageSum, and does not change any more
+    # When it was added up, which is after it was last seen. None for what an older server had added up long before.
+    summed_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [
+        indexes = [  # none has what a heartbeat writes: PostgreSQL would write all of them anew with each
             models.Index(fields=["session_id"], name="span_session"),
             models.Index(fields=["key_id"], name="span_key"),
-            models.Index(fields=["project", "seen_at"], name="span_recent"),
+            models.Index(fields=["project", "summed_at"], name="span_recent"),
             models.Index(fields=["project"], condition=models.Q(summed=False), name="span_unsummed"),
         ]
 

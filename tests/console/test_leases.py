@@ -1,11 +1,15 @@
 """The lease side: the runtime that holds the lease is heard, every other one changes nothing."""
 
+import re
+
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from console.errors import InvalidRequest, StaleLease
 from console.live.models import EventRecord
-from console.sessions.models import EpisodeRecord, Session
+from console.sessions.models import EpisodeRecord, RuntimeSpan, Session
 from console.sessions.runtime import leases
 from console.sessions.runtime.episode_reports import rows_save
 from console.sessions.states import Actor
@@ -31,17 +35,41 @@ def heartbeat(token: str, beat: RuntimeState = BEAT):
 
 
 def test_a_heartbeat_with_nothing_new_to_show_writes_to_no_index(project):
-    """PostgreSQL would write to all indexes of sessions, and every tick of the reconciler read what is left there."""
+    """PostgreSQL would write to all indexes of the table, and every tick of the reconciler read what is left there."""
     session, token = factories.runtime_make(project)
     heartbeat(token)
     before = Session.objects.get(id=session.id)
-    heartbeat(token, BEAT.model_copy(update={"progress": BEAT.progress + 1}))
+    with CaptureQueriesContext(connection) as captured:
+        heartbeat(token, BEAT.model_copy(update={"progress": BEAT.progress + 1}))
     after = Session.objects.get(id=session.id)
     assert after.progress == before.progress + 1 and after.lease_expires_at > before.lease_expires_at
-    indexed = {name for index in Session._meta.indexes for name in index.fields}  # noqa: SLF001 - documented by Django
-    assert {name for name in indexed if getattr(after, name.lstrip("-")) != getattr(before, name.lstrip("-"))} == set()
+    updates = [sql["sql"] for sql in captured.captured_queries if sql["sql"].startswith("UPDATE")]
+    assert len(updates) == 2, updates
+    for sql, model in zip(updates, (Session, RuntimeSpan), strict=True):
+        table, written = re.fullmatch(r'UPDATE "(\w+)" SET (.+) WHERE .+', sql).groups()
+        assert table == model._meta.db_table  # noqa: SLF001 - documented by Django
+        with connection.cursor() as cursor:
+            constraints = connection.introspection.get_constraints(cursor, table)
+        indexed = {column for each in constraints.values() if each["index"] for column in each["columns"] or ()}
+        assert set(re.findall(r'"(\w+)" = ', written)) & indexed == set(), table
     heartbeat(token, BEAT.model_copy(update={"policy_version": BEAT.policy_version + 1}))
     assert Session.objects.get(id=session.id).updated_at > before.updated_at
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite writes to the indexes whose columns change")
+def test_postgresql_writes_the_rows_of_a_heartbeat_where_they_are(project):
+    def written() -> dict[str, tuple[int, int]]:
+        with connection.cursor() as cursor:  # of this transaction, in which a test runs
+            cursor.execute("SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables")
+            return {table: (updates, in_place) for table, updates, in_place in cursor.fetchall()}
+
+    _, token = factories.runtime_make(project)
+    heartbeat(token)
+    before = written()
+    heartbeat(token, BEAT.model_copy(update={"progress": BEAT.progress + 1}))
+    after = written()
+    for table in ("console_session", "console_runtimespan"):
+        assert tuple(now - then for now, then in zip(after[table], before[table], strict=True)) == (1, 1), table
 
 
 def test_only_the_hash_of_a_lease_is_kept(project):

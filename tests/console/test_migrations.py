@@ -1,8 +1,10 @@
 """The migrations make the tables that the models describe, in one line of history."""
 
+from datetime import timedelta
 from importlib import import_module
 from types import SimpleNamespace
 
+import pytest
 from allauth.account.models import EmailAddress
 from django.apps import apps
 from django.core.management import call_command
@@ -11,6 +13,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from console.live.models import LogChunk
+from console.sessions.limits.usage import recent_usage
 from console.sessions.models import RuntimeSpan, Session
 from console.users.models import ApiKey
 from support.factories import session_make, user_make
@@ -56,6 +59,22 @@ def test_time_of_before_is_of_who_started_its_session_or_made_its_key(project, a
         )
     import_module("console.migrations.0043_span_persons").persons_fill(apps, None)
     assert [span.person for span in RuntimeSpan.objects.order_by("lease_sha256")] == [alice, alice, None]
+
+
+def test_usage_of_the_last_week_has_what_an_older_server_added_up(project):
+    now = timezone.now()
+    for days, summed in ((1, True), (1, False), (30, True)):
+        at = now - timedelta(days=days)
+        RuntimeSpan.objects.create(
+            project=project,
+            lease_sha256=f"{days} {summed}",
+            started_at=at - timedelta(hours=1),
+            seen_at=at,
+            summed=summed,
+        )
+    assert recent_usage(project=project, within=timedelta(days=7)).runtime_s == pytest.approx(3600)
+    import_module("console.migrations.0066_when_recent_spans_were_added_up").moments_fill(apps, None)
+    assert recent_usage(project=project, within=timedelta(days=7)).runtime_s == pytest.approx(2 * 3600)
 
 
 def test_what_was_kept_of_the_log_of_a_last_runtime_is_its_first_chunk(db):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import DurationField, ExpressionWrapper, F, QuerySet, Sum
+from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from console.errors import BudgetExhausted
@@ -73,7 +73,8 @@ def usage_list(
 def recent_usage(*, project: Project, within: timedelta) -> TimeUsage:
     """What runtimes of the project used in the last stretch of time: a span that began before it counts in part."""
     since = timezone.now() - within
-    spans = RuntimeSpan.objects.filter(project=project, seen_at__gt=since).order_by()
+    may_be_recent = Q(summed=False) | Q(summed_at__gt=since)  # what is read by an index
+    spans = RuntimeSpan.objects.filter(may_be_recent, project=project, seen_at__gt=since).order_by()
     lengths = [
         ((seen_at - max(started_at, since)).total_seconds(), gpus)
         for started_at, seen_at, gpus in spans.values_list("started_at", "seen_at", "gpus")

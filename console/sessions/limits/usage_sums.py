@@ -46,7 +46,7 @@ def _spans_sum() -> int:
             UsageSum.objects.filter(id=rows[payer]).update(seconds=F("seconds") + seconds[payer])
         new = [UsageSum(**dict(payer), seconds=seconds[payer]) for payer in seconds.keys() - rows.keys()]
         UsageSum.objects.bulk_create(new)
-        RuntimeSpan.objects.filter(id__in=[span.id for span in some]).update(summed=True)
+        RuntimeSpan.objects.filter(id__in=[span.id for span in some]).update(summed=True, summed_at=timezone.now())
     return len(some)
 
 
