@@ -17,9 +17,9 @@ from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from api.rest.idempotency import idempotency_key_of
 from api.rest.requests import ApiRequest
 from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
-from console.server.connections import released_after
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
+from console.server.request_threads import released_after
 from console.sessions.limits.queue_wait import queue_look
 from console.sessions.models import Session
 from console.sessions.runtime.leases import relay_key

@@ -22,6 +22,7 @@ from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
 from console.plain_requests import is_plain, plain_application  # noqa: E402
 from console.server.address_limit import LimitedHandshakes  # noqa: E402
 from console.server.request_limits import Receive, RequestMiddleware, Send  # noqa: E402
+from console.server.request_threads import KeptThreads  # noqa: E402
 from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
 from console.sessions.project_changes import project_pages  # noqa: E402
 from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
@@ -38,6 +39,7 @@ channels: list[Any] = [
 plain = plain_application()
 
 
+@KeptThreads
 async def rest(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Django, by who asks."""
     await (plain if is_plain(scope) else django)(scope, receive, send)

@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from api.gateway_proxy import ID_FORM, forward
 from api.rest.requests import ApiRequest
 from console.errors import NotFound
-from console.server.connections import released_after
+from console.server.request_threads import released_after
 from console.sessions.episodes.batches import StoredBatch, batch_read
 from console.sessions.selectors import session_get
 from tinkerscript.wire.sessions import SessionKind, SessionState

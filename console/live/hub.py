@@ -24,7 +24,7 @@ from channels.db import database_sync_to_async
 from console.live.local_wakes import wakes_heard
 from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import channel_layer, group_name
-from console.server.connections import released_after
+from console.server.request_threads import released_after
 from tinkerscript.wire.events import Event, EventKind, EventPage
 from tinkerscript.wire.reading.marks import is_mark
 

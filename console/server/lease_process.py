@@ -5,6 +5,7 @@ Whatever people and agents do to the web processes, a runtime's heartbeat is tak
 
 from console.plain_requests import plain_application
 from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all
+from console.server.request_threads import KeptThreads
 
 LEASE_PREFIX, HEALTH = "/v1/runtime/", "/healthz"
 
@@ -17,4 +18,6 @@ def _only_leases(django: Asgi) -> Asgi:
     return serve
 
 
-application = RequestMiddleware(dialects=refuse_all, tinker=refuse_all, django=_only_leases(plain_application()))
+application = RequestMiddleware(
+    dialects=refuse_all, tinker=refuse_all, django=_only_leases(KeptThreads(plain_application()))
+)

@@ -1,8 +1,8 @@
 """PostgreSQL as Django has it, with connections that are kept from one request to the next.
 
-Under ASGI each request has a thread of its own and Django a connection for each thread, which ends with the request:
+Under ASGI each request has a thread to itself and Django a connection for each thread, which ends with the request:
 PostgreSQL then starts a process for each request, which costs it more than most requests do. Here a connection that is
-closed waits for the next thread of the process instead.
+closed waits for the next request of the process instead.
 
 Django's own pool (psycopg_pool) is not used: it has a fixed number of connections, of which each thread that ends
 without closing its own takes one for ever, a database that is away is a timeout without its reason, and PgBouncer is
