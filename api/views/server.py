@@ -6,7 +6,7 @@ from tinkerscript.wire.reading.capacity import CapacityView
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.version import VERSION
 
-MINIMUM_CLIENT = "0.1.0"
+MINIMUM_CLIENT = "0.2.0"  # 0.1 reads no session that has options which it does not know
 CAPABILITIES = (
     "anthropic.messages", "episodes.heartbeats", "openai.chat", "openai.completions", "openai.responses",
     "priority", "budget", "serving",

@@ -53,6 +53,8 @@ def sentences(failure: ValidationError) -> str:
 
 
 def _fields_of(said: Any) -> dict[str, Any]:
+    if isinstance(said, WorkflowOutput):  # what was not set is not sent: an older server may not know it
+        return {name: getattr(said, name) for name in said.model_fields_set}
     if isinstance(said, Mapping):
         unknown = [str(name) for name in said if name not in FIELDS]
         if unknown:

@@ -10,7 +10,7 @@ from tinkerscript.wire.version import VERSION
 def test_it_returns_version_oldest_client_and_capabilities(project, alice, client_for) -> None:
     key = factories.key_make(project, alice, [Scope.EPISODES])
     answer = client_for(key).get("/v1/server").json()
-    assert (answer["version"], answer["minimum_client"]) == (VERSION, "0.1.0")
+    assert (answer["version"], answer["minimum_client"]) == (VERSION, "0.2.0")
     assert "openai.chat" in answer["capabilities"]
 
 

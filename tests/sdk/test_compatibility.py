@@ -5,7 +5,7 @@ import json
 import pytest
 from sdk.http_parts import Answer
 
-from tinkerscript import IncompatibleServer, NotFound, SessionConfig, TinkerScript, __version__
+from tinkerscript import IncompatibleServer, NotFound, SessionConfig, TinkerScript, WorkflowOutput, __version__
 from tinkerscript.connection import compatibility
 from tinkerscript.wire.server import ServerView
 
@@ -74,6 +74,24 @@ def test_option_that_equals_its_default_is_sent_when_it_was_given(server, connec
     connect(seed=seed, priority=0, budget={"steps": 5})
     sent = json.loads(server.seen("POST /v1/sessions")[0].body)
     assert sent == {"base_model": "SmolLM2", "config": {"seed": seed}, "priority": 0, "budget": {"steps": 5}}
+
+
+@pytest.mark.parametrize("output", [WorkflowOutput(reward=0.5), {"reward": 0.5}, 0.5])
+def test_of_an_output_only_what_was_set_is_sent(server, connect, output):
+    session = connect()
+    session.begin_episode(task="t")
+    session.end_episode(output)
+    [ended] = [r.body for r in server.requests if r.path.endswith("/end")]
+    assert json.loads(ended)["output"] == {"reward": 0.5}
+
+
+def test_parts_of_a_newer_servers_responses_that_are_unknown_are_left_out(server, session):
+    """Also in what is refused in a request, such as a session's options."""
+    newer = session.status().model_dump(mode="json")
+    for part in (newer, newer["config"], newer["budget"], newer["accounting"]):
+        part["of_a_later_version"] = [1]
+    server.fail("GET /v1/sessions/[^/]+", answer=Answer(200, json.dumps(newer).encode()))
+    assert session.status().config == session.config
 
 
 def test_version_is_that_of_the_installed_package():

@@ -282,7 +282,8 @@ def _encode(body: BaseModel | None) -> bytes | None:
 
 def _decode(reply: httpx.Response, response: type[R], *, what: str) -> R:
     try:
-        return response.model_validate_json(reply.content)
+        # Also in the parts that are refused in a request, such as the options of a session: a newer server has more.
+        return response.model_validate_json(reply.content, extra="ignore")
     except ValidationError as failure:
         found = f": {excerpt(reply.content)}" if is_page(reply.content) else ""
         raise UnexpectedAnswer(

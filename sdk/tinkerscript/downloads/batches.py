@@ -38,7 +38,7 @@ def _receive(session: SessionApi, batch: int | str, partial: Path) -> None:
         for piece in pieces:
             out.write(piece)
     with partial.open("rb") as file:
-        header = BatchHeader.model_validate_json(next(file, b"{}"))
+        header = BatchHeader.model_validate_json(next(file, b"{}"), extra="ignore")
         lines = 1 + sum(1 for _ in file)
     if lines != 1 + header.episodes + header.samples:
         raise DownloadFailed(f"Batch {header.name} broke off after {lines} lines.")

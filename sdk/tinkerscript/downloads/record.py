@@ -177,7 +177,7 @@ def _refuse_other_run(target: Path, session_id: str) -> None:
     if not (target / RUN).exists():
         return
     try:
-        held = RunFile.model_validate_json((target / RUN).read_bytes()).session.id
+        held = RunFile.model_validate_json((target / RUN).read_bytes(), extra="ignore").session.id
     except ValidationError:
         held = "something else"
     if held != session_id:

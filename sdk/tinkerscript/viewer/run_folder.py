@@ -58,7 +58,7 @@ class RunFolder:
 
 def _run_read(folder: Path) -> RunFile:
     try:
-        run = RunFile.model_validate_json((folder / RUN).read_bytes())
+        run = RunFile.model_validate_json((folder / RUN).read_bytes(), extra="ignore")
     except OSError as missing:
         what = "has no run.json" if folder.is_dir() else "is no folder"
         parquet = (
@@ -81,7 +81,7 @@ def _lines(path: Path, kind: type[Any]) -> Iterator[Any]:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    item = kind.model_validate_json(line)
+                    item = kind.model_validate_json(line, extra="ignore")
                     if isinstance(item, EpisodeDocument) and not DOCUMENT_NAME.fullmatch(item.file):
                         raise ValueError("it names a file outside of the folder")
                     if isinstance(item, Event) and item.kind is EventKind.METRIC:

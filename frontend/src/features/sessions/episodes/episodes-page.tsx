@@ -7,12 +7,12 @@ import { hasEnded, sessionQuery } from "../../../api/sessions";
 import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
-import { dateTime } from "../../../ui/format";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { filterOf, listPart } from "./episode-filter";
 import { EpisodeFacets } from "./episode-facets";
 import { EpisodesFilterBar } from "./episodes-filter-bar";
 import { EpisodesTable } from "./episodes-table";
+import { noEpisodes } from "./no-episodes";
 import { SessionCrumb } from "../session-crumb";
 
 export function EpisodesPage() {
@@ -23,8 +23,8 @@ export function EpisodesPage() {
   const isLive = session !== undefined && !hasEnded(session);
   const { data, error, isPending, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(episodesQuery(id, filter, isLive));
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
-  const removedAt = session?.episodes_removed_at;
   const isFiltered = filter.some(([name]) => name !== "sort");
+  const absent = noEpisodes(session, isFiltered);
   return (
     <>
       <SessionCrumb session={session} id={id} trail={[]} />
@@ -33,13 +33,8 @@ export function EpisodesPage() {
       <EpisodeFacets id={id} filter={filter} isLive={isLive} />
       <ErrorNotice error={error} />
       {isPending && <Loading />}
-      {data && episodes.length === 0 && removedAt && (
-        <Empty title="Its episodes are no longer kept">They were removed on {dateTime(removedAt)}, by the server's rule for sessions that ended long ago. Checkpoints and metrics of steps stay.</Empty>
-      )}
-      {data && episodes.length === 0 && !removedAt && (
-        <Empty title={isFiltered ? "No episode matches" : "No episode yet"}>
-          {isFiltered ? <ButtonLink to={`/sessions/${id}/episodes`}>Show all episodes</ButtonLink> : "They are listed a second or two after they begin."}
-        </Empty>
+      {data && episodes.length === 0 && (
+        <Empty title={absent.title}>{absent.text ?? (isFiltered && <ButtonLink to={`/sessions/${id}/episodes`}>Show all episodes</ButtonLink>)}</Empty>
       )}
       {episodes.length > 0 && (
         <div aria-busy={isPlaceholderData} className={isPlaceholderData ? "opacity-60" : ""}>
