@@ -19,6 +19,8 @@ from .training.nodes.pods import pod_index
 if TYPE_CHECKING:
     from .loading.both import Loaded
 
+COMPILED = "TORCHINDUCTOR_CACHE_DIR"
+
 
 def main() -> int:
     """Run one session. Exit code: 0 as asked, 1 by a fault (the reconciler starts it again)."""
@@ -42,7 +44,21 @@ def process_begin() -> None:
     faulthandler.enable()  # a crash in C leaves a stack in the log
     if folder := os.environ.get("TINKERSCRIPT_RUNTIME_DIR"):
         # What torch compiles is loaded and run: by default it is where another user of the machine could put it first.
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "compiled"))
+        given = os.environ.get(COMPILED)
+        if not given or not _is_ours_alone(given):
+            if given:
+                logging.getLogger(__name__).warning("%s is not used: others may write to %s", COMPILED, given)
+            os.environ[COMPILED] = os.path.join(folder, "compiled")
+
+
+def _is_ours_alone(folder: str) -> bool:
+    """Whether nobody but this process's user, and root, may put files there; it is made where it is missing."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        status = os.stat(folder)
+    except OSError:
+        return False
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
 def exit_code(life: Coroutine[Any, Any, bool]) -> int:

@@ -4,7 +4,7 @@ from channels.db import database_sync_to_async
 
 from api.relay.cache import TtlCache
 from api.relay.errors import RelayError
-from console.errors import NotFound
+from console.errors import InvalidRequest, NotFound
 from console.sessions.routing import route_get
 from console.sessions.selectors import Route
 
@@ -14,6 +14,8 @@ async def _look_up(session_id: str) -> Route:
         return await database_sync_to_async(route_get)(session_id=session_id)
     except NotFound:
         raise RelayError(410, "session_ended", "The session of this key is gone. Start a new one.") from None
+    except InvalidRequest as refusal:  # it is suspended and could not go on
+        raise RelayError(409, "conflict", refusal.message) from None
 
 
 routes: TtlCache[Route] = TtlCache(_look_up)

@@ -21,10 +21,12 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from console.errors import Conflict, InvalidRequest
+from console.catalogue.base_models import base_model_resolve
+from console.errors import Conflict, DomainError, InvalidRequest
 from console.object_store import client as object_store
 from console.scheduling.instance import instance_renew
 from console.sessions.models import Session
+from console.sessions.states import ENDED
 from console.users.models import User
 
 FORMAT = 1
@@ -103,3 +105,14 @@ def backup_restore(folder: Path) -> dict[str, int]:
         if (folder / name).exists():
             shutil.copy(folder / name, settings.DATA / name)
     return {"sessions": sessions, "objects": objects}
+
+
+def base_models_missing() -> list[str]:
+    """The base models of sessions that could go on, as far as they are not on this machine."""
+    missing = []
+    for name in Session.objects.exclude(state__in=ENDED).order_by("base_model").values_list("base_model", flat=True):
+        try:
+            base_model_resolve(name)
+        except DomainError:
+            missing.append(name)
+    return list(dict.fromkeys(missing))

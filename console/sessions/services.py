@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, NotFound
 from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
@@ -162,8 +163,8 @@ def session_suspend(*, project: Project, session_id: str) -> Session:
 def session_resume(*, project: Project, session_id: str, trainer_ranks: int | None = None) -> Session:
     """Bring a suspended session back; one that runs or waits stays as it is.
 
-    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; and what
-    ``config_decide`` raises for that number.
+    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; what
+    ``config_decide`` raises for that number, and what ``session_wake`` raises.
     """
     session = session_get(project=project, session_id=session_id)
     if session.state in ENDED or session.state == SessionState.STOPPING:
@@ -215,11 +216,16 @@ def _ranks_change(session: Session, ranks: int) -> None:
 
 
 def session_wake(*, session: Session) -> Session:
-    """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are."""
+    """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are.
+
+    Raises UnknownBaseModel, InvalidRequest where its base model is not on this server, as after a restore: its
+    runtimes would be refused one after the other until it fails.
+    """
     if session.state != SessionState.SUSPENDED and session.desired != Desired.SUSPEND:
         return session
     try:
         if session.state == SessionState.SUSPENDED:
+            base_model_resolve(session.base_model)
             session_move(
                 session_id=session.id,
                 source=SessionState.SUSPENDED,

@@ -264,6 +264,14 @@ async def test_a_call_wakes_a_suspended_session(served) -> None:
     assert served.state == "queued"
 
 
+async def test_a_suspended_session_that_could_not_go_on_is_not_woken_and_says_why(served) -> None:
+    await update(served, state=SessionState.SUSPENDED, address="", base_model="of-another-server")
+    answer = await chat(served).answer()
+    assert (answer[0], code_of(answer[2])) == (409, "conflict") and b"of-another-server" in answer[2]
+    await served.arefresh_from_db()
+    assert served.state == "suspended"
+
+
 @pytest.mark.parametrize(
     ("state", "status", "code"),
     [("failed", 409, "session_failed"), ("stopped", 410, "session_ended"), ("cancelled", 410, "session_ended")],

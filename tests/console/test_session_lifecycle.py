@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
 
-from console.errors import Conflict, DoesNotFit, QuotaExceeded
+from console.errors import Conflict, DoesNotFit, QuotaExceeded, UnknownBaseModel
 from console.live.models import EventRecord
 from console.object_store import client as object_store
 from console.scheduling.launchers.options import LauncherOptions
@@ -16,6 +16,7 @@ from console.sessions import budgets, dry_run, services
 from console.sessions.checkpoints import checkpoints, removal, retention
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from support import factories
+from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionState
 from tinkerscript.wire.training.defaults import config_resolve
@@ -93,6 +94,18 @@ def test_only_a_ready_session_is_suspended(project, state) -> None:
     session = factories.session_make(project, state=state)
     with pytest.raises(Conflict, match=state):
         services.session_suspend(project=project, session_id=session.id)
+
+
+def test_a_session_whose_base_model_is_not_here_stays_suspended(project) -> None:
+    """As on a server that was just restored: its runtimes would be refused until it fails for good."""
+    session = factories.session_make(project, state=SessionState.SUSPENDED)
+    Session.objects.filter(id=session.id).update(base_model="of-the-old-server")
+    with pytest.raises(UnknownBaseModel, match="of-the-old-server"):
+        services.session_resume(project=project, session_id=session.id)
+    with pytest.raises(UnknownBaseModel):
+        checkpoints.checkpoint_order(session=Session.objects.get(id=session.id), kind=CheckpointKind.MODEL)
+    session.refresh_from_db()
+    assert session.state == SessionState.SUSPENDED and not session.checkpoints.exists()
 
 
 def test_a_session_that_ended_is_not_resumed(project) -> None:

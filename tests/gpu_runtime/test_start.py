@@ -89,12 +89,16 @@ async def test_one_that_waits_with_its_libraries_becomes_a_sessions_at_once_and_
         ours.close()
 
 
-def test_what_torch_compiles_lies_in_the_sessions_folder_where_no_launcher_names_another(tmp_path: Path) -> None:
+def test_what_torch_compiles_lies_in_the_sessions_folder_where_no_other_of_its_users_is_named(tmp_path: Path) -> None:
     name = "TORCHINDUCTOR_CACHE_DIR"
     program = f"import os, gpu_runtime.__main__ as runtime; runtime.process_begin(); print(os.environ[{name!r}])"
     environment = os.environ | {"TINKERSCRIPT_RUNTIME_DIR": str(tmp_path)}
     environment.pop(name, None)
     started = [sys.executable, "-c", program]
-    for given, wanted in (({}, f"{tmp_path}/compiled"), ({name: "/given"}, "/given")):
-        found = subprocess.run(started, env=environment | given, capture_output=True, text=True, timeout=60)
+    given, everybodys = f"{tmp_path}/given", tmp_path / "everybody's"
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    for named, wanted in ("", f"{tmp_path}/compiled"), (given, given), (str(everybodys), f"{tmp_path}/compiled"):
+        found = subprocess.run(started, env=environment | {name: named}, capture_output=True, text=True, timeout=60)
         assert found.stdout.strip() == wanted, found.stderr
+    assert "others may write to" in found.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from console.errors import DomainError
-from console.operations.backups import backup_restore
+from console.operations.backups import backup_restore, base_models_missing
 from console.operations.embedded_store import store_available
 
 
@@ -22,3 +22,8 @@ class Command(BaseCommand):
         except DomainError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from None
         self.stdout.write(f"{counts['sessions']} sessions and {counts['objects']} objects are back")
+        if missing := base_models_missing():
+            self.stdout.write(
+                f"not here yet: the base models {', '.join(missing)}. A backup holds none: bring DATA/models and the "
+                "settings of the old server. Until then sessions of these are not resumed."
+            )

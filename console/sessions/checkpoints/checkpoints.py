@@ -54,7 +54,7 @@ def checkpoint_order(*, session: Session, kind: CheckpointKind) -> Checkpoint:
             kind=EventKind.EVENT,
             data={"name": "checkpoint_requested", "checkpoint_id": checkpoint.id, "kind": kind},
         )
-    session_wake(session=session)
+        session_wake(session=session)  # where that is refused, nothing is ordered
     return checkpoint
 
 
