@@ -18,6 +18,7 @@ from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.network import interface_toward
 from gpu_runtime.processes.progress_bars import bars_lock_set
+from gpu_runtime.processes.rendezvous import rendezvous_open
 from gpu_runtime.processes.strangers import strangers_refuse
 
 from .cpu.malloc import heap_keep
@@ -127,11 +128,11 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
     beforehand may be taken by then.
     """
     import torch
-    from torch.distributed import FileStore, init_process_group, is_initialized
+    from torch.distributed import init_process_group, is_initialized
 
     if is_initialized():
         return
-    store = FileStore(spec.rendezvous_path, spec.world_size)
+    store = rendezvous_open(spec.rendezvous_path, spec.world_size)
     # As DeepSpeed would: ranks of NCCL name their device.
     device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
     init_process_group(

@@ -9,6 +9,8 @@ from multiprocessing.connection import wait
 from torch import distributed
 from vllm.v1.worker.cpu_worker import CPUWorker
 
+from gpu_runtime.processes.rendezvous import rendezvous_open
+
 from .heap import heap_return
 from .part import RENDEZVOUS, network_choose, part_of
 from .queue_keys import queues_protect
@@ -31,7 +33,7 @@ class NodeWorker(CPUWorker):
         # nodes that share their memory, as in a test on one machine, these are none.
         queues_protect(folder)
         world = self.parallel_config.world_size
-        store = distributed.FileStore(str(folder / RENDEZVOUS), world)
+        store = rendezvous_open(str(folder / RENDEZVOUS), world)
         # By its module's name, under which it is watched (own_groups.py).
         distributed.init_process_group(
             "gloo", store=store, rank=self.rank, world_size=world, timeout=timedelta(seconds=COLLECTIVE_S)

@@ -1,0 +1,54 @@
+"""The file in which the processes of a group find each other: torch's FileStore, on a disk that may be silent.
+
+torch opens and locks that file while it holds Python's lock. On a disk that does not respond, such as a file system of
+several nodes whose server is away, all threads of the process would stand still, those that say that it lives among
+them. So a thread that holds nothing tries the same before, within a deadline.
+"""
+
+import fcntl
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.distributed import FileStore
+
+# Less than the silence after which a node counts as lost (training/nodes/remote_rank.py): the disk is named, not it.
+REACH_S = 25.0
+
+
+class RendezvousSilent(RuntimeError):
+    """The file could not be opened and locked in time."""
+
+
+def rendezvous_open(path: str, world_size: int) -> "FileStore":
+    """The store of ``world_size`` processes. Raises RendezvousSilent; OSError where the file cannot be opened."""
+    from torch.distributed import FileStore  # here and not above: a runtime's gateway loads no torch
+
+    _reach(path)
+    return FileStore(path, world_size)
+
+
+def _reach(path: str) -> None:
+    """Open and lock it once, as torch does for each thing that it reads or writes there."""
+    failed: list[OSError] = []
+    over = threading.Event()
+
+    def reach() -> None:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            failed.append(error)
+        over.set()
+
+    threading.Thread(target=reach, name="reaches-rendezvous", daemon=True).start()
+    if not over.wait(REACH_S):
+        raise RendezvousSilent(
+            f"{path} could not be opened and locked within {REACH_S:g} s: the disk that it is on does not respond"
+        )
+    if failed:
+        raise failed[0]
