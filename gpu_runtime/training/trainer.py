@@ -28,7 +28,7 @@ from .deepspeed_config import deepspeed_config
 from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, adapters_off, plain_weights
 from .model_check import policy_verify
 from .models.adam import adam_set
-from .models.export import hugging_face_export
+from .models.export import hugging_face_export, spilled
 from .models.publishing import WeightPublisher
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
@@ -225,7 +225,9 @@ class RankTrainer:
         Adapters are merged in it, and beside it stand by themselves: ``adapter``, as peft loads them.
         """
         model, base = self.engine.module.model, self.spec.base_model_path
-        weights, adapter = self._gathered(plain_weights(model)), self._gathered(adapter_weights(model))
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = spilled(self._gathered(plain_weights(model)), folder)
+        adapter = spilled(self._gathered(adapter_weights(model)), folder)
         if self.spec.rank == 0:
             hugging_face_export(model, weights, base, folder)
             if adapter:
@@ -250,14 +252,12 @@ class RankTrainer:
         if self.spec.rank == 0 and not (self._is_sharded or self.config.lora_rank):
             state_verify(folder / FOLDER / WHOLE_MODEL, self.engine.module.model.named_parameters())
 
-    def _gathered(self, wanted: Iterable[PlainWeight]) -> dict[str, Tensor]:
-        """What is wanted, on rank 0 (empty elsewhere), one by one where ZeRO 3 scatters it."""
-        weights: dict[str, Tensor] = {}
+    def _gathered(self, wanted: Iterable[PlainWeight]) -> Iterator[tuple[str, Tensor]]:
+        """Each that is wanted, on rank 0 (none elsewhere), one by one where ZeRO 3 scatters it. A collective."""
         for name, parameters, weight in wanted:
             with deepspeed.zero.GatheredParameters(parameters, enabled=self.config.zero_stage == 3):
                 if self.spec.rank == 0:
-                    weights[name] = weight().detach().to("cpu", self.dtype).clone().contiguous()
-        return weights
+                    yield name, weight().detach().to("cpu", self.dtype)
 
     def _barrier(self) -> None:
         """A collective: every rank must take part."""

@@ -1,4 +1,4 @@
-"""How much memory of its own a rank has while it loads a model, and a model that is large enough to see it."""
+"""How much memory of its own a rank has while it loads or exports a model, and one that is large enough to see it."""
 
 import threading
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from gpu_runtime.training.rank_process import rank_load
 from gpu_runtime.training.rank_spec import RankSpec
+from support.rank_probe import trainer_make
+from tinkerscript.wire.config import SessionConfig
 
 PAGE = 4096
 LOOK_S = 0.002
@@ -47,6 +49,14 @@ def rank_load_measured(spec: RankSpec):
 
     trainer.policy_load = measured
     return rank_load(spec)
+
+
+def export_peak(model: str, config: SessionConfig, folder: Path) -> int:
+    """Bytes of its own that a rank has at most while it exports the model, beside those that it had."""
+    trainer = trainer_make(model, config)
+    with _peak() as seen:
+        trainer.export_model(folder)
+    return max(seen) - seen[0]
 
 
 @contextmanager

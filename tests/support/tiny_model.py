@@ -10,11 +10,11 @@ CHAT_TEMPLATE = (
 
 def tiny_model_make(
     folder: Path, *, seed: int = 0, special_tokens: tuple[str, ...] = (), heads: tuple[int, int] = (2, 1),
-    intermediate: int = 128,
+    hidden: int = 64, intermediate: int = 128, layers: int = 2,
 ) -> Path:  # fmt: skip
     """Write a Hugging Face folder; the same seed gives the same bytes. Heads of 32: vLLM's CPU attention has no 16.
-    ``special_tokens`` are further ones, after the characters; ``heads`` are of queries and of keys; there
-    are 384 weights for each unit of ``intermediate``."""
+    ``special_tokens`` are further ones, after the characters; ``heads`` are of queries and of keys; a layer
+    has 3 weights for each unit of ``hidden`` and of ``intermediate``, and few others."""
     import torch
     from tokenizers import Tokenizer, decoders, models
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -31,7 +31,7 @@ def tiny_model_make(
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)
     config = LlamaConfig(
-        vocab_size=len(tokens), hidden_size=64, intermediate_size=intermediate, num_hidden_layers=2,
+        vocab_size=len(tokens), hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers,
         num_attention_heads=heads[0], num_key_value_heads=heads[1], head_dim=32, max_position_embeddings=1024,
         tie_word_embeddings=True, bos_token_id=0, eos_token_id=1, pad_token_id=1,
     )  # fmt: skip

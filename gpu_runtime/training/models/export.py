@@ -1,10 +1,12 @@
 """A model as a Hugging Face folder that transformers and vLLM load as it is."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import AutoTokenizer, GenerationConfig
 
@@ -32,6 +34,30 @@ def full_weights(model: Any, adapter: Mapping[str, nn.Parameter], lora: LoraConf
             weights[plain] = parameter.detach()
             seen.add(parameter)
     return weights
+
+
+def spilled(weights: Iterable[tuple[str, Tensor]], folder: Path) -> dict[str, Tensor]:
+    """Copies of tensors of the host that are files in ``folder``, without a name there, gone when the copies are.
+
+    A model is written once all of its weights are there, and one more copy of them may be more than a process may have:
+    these pages the kernel can write out and drop. Raises OSError where the disk is full.
+    """
+    known: list[tuple[str, Path, torch.Size, torch.dtype]] = []
+    with TemporaryDirectory(prefix=".weights-", dir=folder) as place:
+        for name, tensor in weights:
+            path = Path(place, str(len(known)))
+            known.append((name, path, tensor.shape, tensor.dtype))
+            with path.open("wb") as file:
+                file.write(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+            del tensor  # before the next one is made
+        # After all: small things that stay, made between large ones that go, would leave the heap in pieces.
+        return {name: _mapped(path, shape, dtype) for name, path, shape, dtype in known}
+
+
+def _mapped(path: Path, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    if shape.numel() == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.from_file(str(path), size=shape.numel(), dtype=dtype).view(shape)
 
 
 def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folder: Path) -> None:
