@@ -5,7 +5,8 @@ Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.
   trainer        the dtype for weights and gradients; AdamW's moments in float32, 8; under bfloat16 a float32 copy, 4
   reference      the dtype again, when kl_coef is above 0 and all weights are trained; 4 more under bfloat16 where it
                  moves (reference_decay); the dtype once more for the base beside it (kl_base_coef)
-  hand-over      the dtype, where a copy passes from the trainer to the engine: under ZeRO 3 and with LoRA
+  hand-over      the dtype, where a copy passes from the trainer to the engine: under ZeRO 3 and with LoRA; none where
+                 that is a file on a disk, which the kernel drops from memory when it needs room (engine over machines)
 With LoRA gradients and moments exist for the adapters alone, which are small beside P and counted as nothing.
 
 Of N ranks each has 1/N of the moments; of the gradients too from ZeRO 2 on; of weights and reference under ZeRO 3, and
@@ -25,6 +26,10 @@ from tinkerscript.wire.training.device_split import layers_divide
 
 GIB = 1 << 30
 PROCESS_BYTES = 3 * (GIB // 2)  # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
+# On the first machine of an engine over several its worker is a process of its own, with libraries of its own. Measured
+# in a pod of a session with adapters, weights of 1.52 GiB and a half of the engine: 5.37 GiB, 2.1 beside weights and
+# keys and values; in the other pod, whose processes are a worker and a rank, 4.73 and 1.46.
+WORKER_BYTES = 5 * (GIB // 8)
 ENGINE_CACHE_BYTES = GIB  # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
 LAYER_BYTES = 34  # per token and hidden unit, at 2 bytes a value
 CHECKPOINTED_BYTES = 2

@@ -11,7 +11,7 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
 from tinkerscript.wire.training.device_split import SIZES, engine_device_count
 
-from .memory_estimate import PROCESS_BYTES, ModelShape, SessionMemory
+from .memory_estimate import PROCESS_BYTES, WORKER_BYTES, ModelShape, SessionMemory
 
 ENGINE_SHARE = {False: 0.92, True: 0.5}  # of a GPU, alone and beside a rank: gpu_runtime/engine/vllm_process.py
 SUMS = ("total_bytes", "available_bytes")
@@ -74,7 +74,8 @@ def _machine(
     if node < spread:
         # Of each: a worker has the room for keys and values that a whole engine has, which holds more tokens then.
         parts |= {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache}
-        parts |= {"process_bytes": PROCESS_BYTES, "handover_bytes": memory.handover if ranks else 0}
+        parts["process_bytes"] = PROCESS_BYTES + (WORKER_BYTES if spread > 1 and node == 0 else 0)
+        parts["handover_bytes"] = memory.handover if ranks and spread == 1 else 0
     name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
     return _place(name, parts, available, engines=int(node == 0), ranks=ranks)
 

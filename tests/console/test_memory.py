@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape
+from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, WORKER_BYTES, ModelShape
 from console.catalogue.memory_places import PARTS, memory_predict, place_least_bytes, place_short
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryPlace
@@ -96,22 +96,34 @@ def test_the_ranks_are_on_all_machines_and_the_rest_on_the_first() -> None:
     assert others[0].optimizer_bytes == 2 * P * 12 // 8 and others[0].reference_bytes == 2 * P * 4 // 8
 
 
+LARGE = ModelShape(500 * P, hidden=64, layers=3, heads=4, key_heads=2, intermediate=128)
+
+
 def test_an_engine_that_the_first_machine_has_no_room_for_is_spread_over_all() -> None:
     """Only as far as that helps, and where its layers can be shared out evenly among the machines."""
     config = SessionConfig(nodes=2, trainer_ranks=2)
-    shape = replace(SHAPE, heads=4, key_heads=2, intermediate=128)
-    whole = memory_predict(shape, config)
+    whole = memory_predict(LARGE, config)
     least = place_least_bytes(whole.places[0])
-    assert memory_predict(shape, config, machine_bytes=least).engine_nodes == whole.engine_nodes == 1
-    spread = memory_predict(shape, config, machine_bytes=least - 1)
+    assert memory_predict(LARGE, config, machine_bytes=least).engine_nodes == whole.engine_nodes == 1
+    spread = memory_predict(LARGE, config, machine_bytes=least - 1)
     first, second = spread.places
     assert spread.engine_nodes == 2 and place_short(spread) is None
-    assert first.total_bytes == second.total_bytes == whole.places[0].total_bytes - 4 * P // 2
+    half = whole.places[0].total_bytes - 4 * LARGE.parameters // 2
+    assert (first.total_bytes, second.total_bytes) == (half + WORKER_BYTES, half)
     assert (first.engines, second.engines, spread.engines) == (1, 0, 1)
-    assert first.engine_weights_bytes == second.engine_weights_bytes == 4 * P // 2
+    assert first.engine_weights_bytes == second.engine_weights_bytes == 4 * LARGE.parameters // 2
     for other in ({"heads": 3}, {"intermediate": 129}, {"heads": 0}):
-        kept = memory_predict(replace(shape, **other), config, machine_bytes=least - 1)
+        kept = memory_predict(replace(LARGE, **other), config, machine_bytes=least - 1)
         assert kept.engine_nodes == 1 and place_short(kept) is not None
+
+
+def test_a_hand_over_through_a_file_on_a_disk_takes_no_memory() -> None:
+    """Which it is where the engine is over several machines: else it is in memory."""
+    config = SessionConfig(nodes=2, trainer_ranks=2, lora_rank=4)
+    whole = memory_predict(LARGE, config)
+    spread = memory_predict(LARGE, config, machine_bytes=place_least_bytes(whole.places[0]) - 1)
+    assert whole.handover_bytes == 4 * LARGE.parameters and spread.engine_nodes == 2
+    assert [place.handover_bytes for place in spread.places] == [0, 0]
 
 
 def test_engines_and_ranks_have_gpus_of_their_own_where_there_are_enough() -> None:

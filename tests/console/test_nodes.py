@@ -73,20 +73,20 @@ def test_the_launcher_is_told_of_several_machines_alone(db, project, slurm) -> N
 
 
 def wide_model(folder: Path) -> Path:
-    """A folder that says the sizes of a model of 0.5 GiB in float32, without its weights."""
+    """A folder that says the sizes of a model of 2 GiB in float32, without its weights."""
     folder.mkdir()
     config = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "hidden_size": 64}
     (folder / "config.json").write_text(json.dumps(config))
-    header = json.dumps({"weight": {"dtype": "F32", "shape": [1 << 27], "data_offsets": [0, 1 << 29]}}).encode()
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [1 << 29], "data_offsets": [0, 1 << 31]}}).encode()
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     return folder
 
 
-@pytest.mark.parametrize(("gib", "nodes"), [(16, 1), (4.25, 2)])
+@pytest.mark.parametrize(("gib", "nodes"), [(16, 1), (10.25, 2)])
 def test_a_runtime_is_told_over_how_many_machines_its_engine_is(
     db, project, settings, tmp_path: Path, gib: float, nodes: int
 ) -> None:
-    """4.5 GiB on the first of two machines with a whole engine, 4.25 with a half of it."""
+    """10.5 GiB on the first of two machines with a whole engine, 10.125 with a half of it."""
     resources = Resources(memory_bytes=int(gib * (1 << 30)), cpus=8)
     settings.LAUNCHER = LauncherOptions(name="slurm", resources=resources)
     settings.EXTRA_MODELS = {"wide": str(wide_model(tmp_path / "wide"))}
