@@ -92,6 +92,11 @@ JOBS = {
         "one engine over two pods of a real Kubernetes: the tokens of one, and a node that loses its power is named"
         " (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
     ),
+    "Kubernetes session": Job(
+        ["-m", "pytest", "-q", "-m", "nightly", "tests/e2e/test_engine_pods.py"], [],
+        "a session whose engine is over two of three nodes of a real Kubernetes, as its model does not fit one pod; one"
+        " of them loses its power: it goes on from journal and state (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),

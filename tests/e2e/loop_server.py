@@ -20,7 +20,7 @@ from tinkerscript import TinkerScript
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_MODEL = "SmolLM2-135M-Instruct"
-START_S, END_S = 90.0, 60.0
+START_S, END_S = 180.0, 60.0
 SCOPES = "admin"
 
 

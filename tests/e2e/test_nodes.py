@@ -25,18 +25,20 @@ from gpu_runtime.training.nodes.pods import PODS
 from gpu_runtime.training.nodes.remote_rank import MODULE
 from launching.fake_kubernetes import FakeKubernetes
 from launching.kubernetes_network import GATEWAY
-from launching.nodes_cluster import nodes_cluster
+from launching.nodes_cluster import NodesCluster, nodes_cluster
 from launching.relay import Relay
 from launching.slurm_cluster import slurm_cluster
 from support.ports import free_port
 from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.wire.sessions import SessionState
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).resolve().parents[2]
 GRPO_N, TASKS = 2, ["ab", "cd", "ef"]
-END_S, LOST_S = 120, 60
+END_S, LOST_S, AGAIN_S = 120, 60, 300
+NEW_RANKS = "starting the trainer again"
 # In the words of whoever notices it first.
 LOST = {
     "slurm": ["trainer rank 1"],
@@ -48,6 +50,8 @@ CODE = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}"}
 
 class Served:
     """``manage.py up`` in front of a cluster. ``node_lose`` ends at once all that the session has on the other node."""
+
+    cluster: NodesCluster  # where it is a real Kubernetes
 
     def __init__(self, url: str, key: str, node_lose: Callable[[], None]) -> None:
         self.url, self.key, self.node_lose = url, key, node_lose
@@ -140,24 +144,32 @@ def on_kubernetes(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
         cluster.close()
 
 
-@pytest.fixture
-def on_cluster(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
+@contextmanager
+def served_on_cluster(
+    folder: Path, embedded_s3: str, variables: dict[str, str], *, nodes: int = 3, spare: int = 0
+) -> Iterator[Served]:
+    """In front of a real Kubernetes. Models are in ``folder``/data/models already."""
     store = urlsplit(embedded_s3)
     relay = Relay((store.hostname, store.port))
-    tiny_model_make(tmp_path / "data" / "models" / "tiny")  # before the data are given to the runtimes' user
     try:
-        with nodes_cluster(3, tmp_path / "data") as cluster:
-            home = {"HOME": str(tmp_path / "data")}
+        with nodes_cluster(nodes, folder / "data", spare=spare) as cluster:
 
             def node_lose() -> None:
                 cluster.node_of(cluster.pods()[1]).lose()
 
-            store_url = relay.listen(GATEWAY)
-            variables = cluster.settings() | home
-            with served(tmp_path, store_url, variables, node_lose, cluster.enter, by_relay) as server:
+            own = cluster.settings() | {"HOME": str(folder / "data")} | variables
+            with served(folder, relay.listen(GATEWAY), own, node_lose, cluster.enter, by_relay) as server:
+                server.cluster = cluster
                 yield server
     finally:
         relay.close()
+
+
+@pytest.fixture
+def on_cluster(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
+    tiny_model_make(tmp_path / "data" / "models" / "tiny")  # before the data are given to the runtimes' user
+    with served_on_cluster(tmp_path, embedded_s3, {}) as server:
+        yield server
 
 
 @pytest.mark.parametrize("launcher", ["slurm", "kubernetes", "cluster"])
@@ -180,7 +192,7 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
             remote.end_episode(WorkflowOutput(reward=float(attempt)), episode=episode)
         if number == 1:
             server.node_lose()
-            until(lambda: has_moved(remote), "the loss of the node was noticed", timeout_s=LOST_S)
+            ready_again(remote)
     tuned = remote.download_tuned_model(tmp_path / "tuned", progress=False)
     accounting = remote.accounting()
     assert accounting.balances and accounting.trained == accounting.begun == GRPO_N * len(TASKS)
@@ -189,7 +201,7 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     # a pod the runtime says it, or its Job has ended the runtime with notice before.
     phases = [event.data["phase"] for event in remote.events(kinds=["state"])]
     faults = [event.data for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
-    if launcher == "slurm" and "starting the trainer again" not in phases:
+    if launcher == "slurm" and NEW_RANKS not in phases:
         assert [fault["code"] for fault in faults] == ["trainer_failed"]
     said = [any(words in fault["cause"] for words in LOST[launcher]) for fault in faults]
     assert all(said), f"what was lost, not what others say: {faults}"
@@ -198,9 +210,20 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     remote.close()
 
 
-def has_moved(remote: TinkerScript) -> bool:
-    """Whether the session was ever not ready any more."""
-    return any(event.data["from"] == "ready" for event in remote.events(kinds=["state"]))
+def ready_again(remote: TinkerScript, lost_s: float = LOST_S, again_s: float = AGAIN_S) -> None:
+    """Return when the session has noticed a loss, within ``lost_s``, and is ready after it, ``again_s`` later."""
+    until(lambda: has_noticed(remote), "the loss was noticed", timeout_s=lost_s)
+    until(lambda: remote.status().state == SessionState.READY, "it is ready again", timeout_s=again_s)
+
+
+def has_noticed(remote: TinkerScript) -> bool:
+    """Whether the session was ever not ready any more, or its runtime began with new ranks.
+
+    From ready to ready is each thing that it does meanwhile, from the load of the trainer on.
+    """
+    states = [event.data for event in remote.events(kinds=["state"])]
+    left = any(state["from"] == "ready" and state["to"] != "ready" for state in states)
+    return left or any(state["phase"] == NEW_RANKS for state in states)
 
 
 def ranks_elsewhere() -> list[psutil.Process]:
