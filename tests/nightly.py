@@ -97,6 +97,11 @@ JOBS = {
         "a session whose engine is over two of three nodes of a real Kubernetes, as its model does not fit one pod; one"
         " of them loses its power: it goes on from journal and state (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
     ),
+    "Kubernetes, all nodes lost": Job(
+        ["-m", "pytest", "-q", "-m", "nightly", "tests/e2e/test_all_nodes_lost.py"], [],
+        "a session on a real Kubernetes all of whose nodes lose their power at once: it is named lost from its pods and"
+        " goes on at the next node, each episode trained once (skipped without `TESTS_KUBERNETES_BIN`)", 1800,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),
