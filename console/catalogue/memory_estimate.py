@@ -2,7 +2,8 @@
 
 Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.02054, section 3.1):
   engine         the dtype: 4 (float32) or 2 (bfloat16); on GPUs each engine of the session
-  trainer        the dtype for weights and gradients; AdamW's moments in float32, 8; under bfloat16 a float32 copy, 4
+  trainer        the dtype for weights; in float32 the sum of the gradients, 4, AdamW's moments, 8, and a copy of the
+                 weights, 4; under ZeRO 1 and 3 as a step runs two more of the gradients, 8
   reference      the dtype again, when kl_coef is above 0 and all weights are trained; 4 more under bfloat16 where it
                  moves (reference_decay); the dtype once more for the base beside it (kl_base_coef)
   hand-over      the dtype, where a copy passes from the trainer to the engine: under ZeRO 3 and with LoRA; none where
@@ -101,16 +102,18 @@ class SessionMemory:
 
     @property
     def gradients(self) -> int:
-        """Of a rank."""
-        return self._share(self.model, 2) if self.trains_all else 0
+        """Of a rank: summed over the rows of a batch in float32, whatever type the weights have."""
+        return self._share(self.shape.parameters * 4, 2) if self.trains_all else 0
 
     @property
     def optimizer(self) -> int:
         """Of a rank: moments, and weights in float32, which DeepSpeed copies also where the model's have that type.
 
-        For as long as a step runs there is more: measured on a CPU, another 4 bytes for each weight of the rank.
+        For a step it copies the gradients into the optimizer's order. Under ZeRO 2 they are summed in it instead
+        (gpu_runtime/training/deepspeed_config.py); under 1 and 3 the copies are as much as 8 bytes, measured on a CPU.
         """
-        return self._share(self.shape.parameters * 12, 1) if self.trains_all else 0
+        for_a_step = 0 if self.config.zero_stage == 2 else 8
+        return self._share(self.shape.parameters * (12 + for_a_step), 1) if self.trains_all else 0
 
     @property
     def reference(self) -> int:

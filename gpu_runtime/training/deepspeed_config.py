@@ -1,5 +1,7 @@
 """What DeepSpeed is told of a session."""
 
+from typing import Any
+
 import torch
 
 from tinkerscript.wire.config import SessionConfig
@@ -28,3 +30,14 @@ def deepspeed_config(config: SessionConfig, dtype: torch.dtype) -> dict[str, obj
         "data_types": {"grad_accum_dtype": "fp32"},
         "steps_per_print": 2**31,
     }
+
+
+def gradients_sum_in_one(optimizer: Any, config: SessionConfig) -> None:
+    """Let DeepSpeed sum the gradients of all rows in the very buffer that the optimizer is given, in float32 too.
+
+    ``optimizer`` is DeepSpeed's. Its ZeRO 2 has that buffer where gradients have another type than weights. Where they
+    have one it keeps the sum, the gradient of the last row and, for the step, a copy in the optimizer's order: two
+    numbers more for each weight, which nothing needs. The sums are made in the same order and have the same bits.
+    """
+    if config.zero_stage == 2 and not config.offload_optimizer:
+        vars(optimizer)["_use_compact_grad_partition_buffer"] = lambda _group: True  # there is no option for it

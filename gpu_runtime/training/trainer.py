@@ -24,7 +24,7 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
-from .deepspeed_config import deepspeed_config
+from .deepspeed_config import deepspeed_config, gradients_sum_in_one
 from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, adapters_off, plain_weights
 from .model_check import policy_verify
 from .models.adam import adam_set
@@ -70,6 +70,7 @@ class RankTrainer:
         self.engine, *_ = deepspeed.initialize(
             model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
         )
+        gradients_sum_in_one(self.engine.optimizer, self.config)
         if self._is_sharded:  # its modules compute from now on
             policy_verify(policy, self.config, self.device)
         self.optimizer = optimizer

@@ -1,6 +1,6 @@
 """What one rank of a trainer holds on a CPU, in units of the weights' bytes: beside what a dry run predicts.
 
-    .venv/bin/python tests/benchmarks/rank_memory.py [--zero-stage 2] [--lora-rank 0]
+    .venv/bin/python tests/benchmarks/rank_memory.py [--zero-stage 2] [--lora-rank 0] [--rows 1] [--dtype float32]
 
 Memory is what this process has that no file backs (RssAnon), above what it had before the model was loaded: some 0.2
 GiB of that are libraries, which a dry run counts as the process'. The batch is small, so that activations are few.
@@ -62,12 +62,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--zero-stage", type=int, default=2)
     options.add_argument("--lora-rank", type=int, default=0)
+    options.add_argument("--rows", type=int, default=1, help="of a batch: each has a gradient of its own")
+    options.add_argument("--dtype", default="float32", help="of the weights; the table counts in float32 all the same")
     chosen = options.parse_args()
     from limits import weight_count  # beside this file
 
     unit = weight_count(str(MODEL)) * WEIGHT_BYTES
-    config = SessionConfig(zero_stage=chosen.zero_stage, lora_rank=chosen.lora_rank, micro_batch_tokens=64)
-    memory, batch = Watched(unit), samples(2, 20)
+    config = SessionConfig(
+        zero_stage=chosen.zero_stage, lora_rank=chosen.lora_rank, micro_batch_tokens=64, dtype=chosen.dtype
+    )  # fmt: skip
+    memory, batch = Watched(unit), samples(2 * chosen.rows, 20)
     trainer = trainer_make(str(MODEL), config)
     rows = [memory.row("loaded")]
     for step in (1, 2):

@@ -249,3 +249,30 @@ def moved_to_the_host(model: str, configs: Sequence[SessionConfig], samples: Seq
 
             found.append((copied, load_file(Path(folder) / "model.safetensors")))
     return found
+
+
+def gradient_copies(model: str, config: SessionConfig, samples: Sequence[Sample], plain: bool) -> tuple[int, list]:
+    """How many gradients of all weights DeepSpeed makes in two steps, beside the one that it sums in; and the weights
+    after them. ``plain``: as it is by itself."""
+    trainer, made = trainer_make(model, config), list[str]()
+    optimizer = trainer.engine.optimizer
+    if plain:
+        del vars(optimizer)["_use_compact_grad_partition_buffer"]
+    copy, step = optimizer.copy_grads_in_partition, trainer.optimizer.step
+
+    def copied(*arguments):
+        had = optimizer.grads_in_partition is not None
+        copy(*arguments)
+        made.extend(["of a row"] * (not had and optimizer.grads_in_partition is not None))
+
+    def stepped(closure=None):
+        (handed,) = [p.grad for group in trainer.optimizer.param_groups for p in group["params"]]
+        made.extend(["for the step"] * (handed.data_ptr() not in summed))
+        return step(closure)
+
+    optimizer.copy_grads_in_partition, trainer.optimizer.step = copied, stepped
+    for number in (1, 2):
+        trainer.forward_backward(samples)
+        summed = {piece.data_ptr() for piece in optimizer.averaged_gradients.get(0) or ()}
+        trainer.optim_step(number)
+    return len(made), _weights_of(trainer.engine.module)
