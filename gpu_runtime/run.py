@@ -98,9 +98,13 @@ async def serve_session(
     stored = StoredCalls(agent, store, journal)
     stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
     batches.calls.recall, learner.on_committed = stored.recall, stored.prune
-    version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
-    tokenizer = tokenizer_load(assignment.base_model_path)
+    reading = asyncio.create_task(asyncio.to_thread(tokenizer_load, assignment.base_model_path))
+    try:
+        version = await learner.restore()
+    finally:
+        await asyncio.gather(reading, return_exceptions=True)
+    tokenizer = reading.result()
     renderer = Renderer(tokenizer)
     template_verify(renderer, assignment.base_model_path)
     template_report(agent.report, renderer)

@@ -8,6 +8,7 @@ One that is lost costs half a second: a reader looks by itself then.
 import asyncio
 import os
 import secrets
+import select
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from django.conf import settings
 
 WAKE = b"1"
 LAYER_IS_SHARED = bool(settings.REDIS_URL)
+RECONCILERS = "reconcilers"  # in the place of a session's id: those hear of what is queued
 
 
 def readers_wake(session_id: str) -> None:
@@ -62,6 +64,41 @@ def wakes_heard(session_id: str, wake: Callable[[], None]) -> Iterator[None]:
             (folder / name).unlink(missing_ok=True)
             with suppress(OSError):  # another process reads the same record
                 folder.rmdir()
+
+
+class Pause:
+    """Of a thread between two looks: as long as it says, unless another process wakes it. ``end`` is for good."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._file = name, _own() + secrets.token_hex(4)
+        self._told, self._end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.is_over = False
+        for each in (self._listener, self._told, self._end):
+            each.setblocking(False)
+        with suppress(OSError):  # a folder that cannot be written: then nothing wakes it
+            _bind(self._listener, _folder(name), self._file)
+
+    def wait(self, least_s: float, most_s: float) -> None:
+        """At least and at most so long; not at all after ``end``. A wake-up in the first part ends it after that."""
+        for heard, limit_s in (([self._told], least_s), ([self._told, self._listener], most_s - least_s)):
+            if select.select(heard, [], [], max(0.0, limit_s))[0]:
+                break
+        with suppress(BlockingIOError):
+            while self._listener.recv(len(WAKE)):
+                pass
+
+    def end(self) -> None:
+        """From a signal's handler too."""
+        self.is_over = True
+        with suppress(OSError):  # it was ended before, or is closed
+            self._end.send(WAKE)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for each in (self._listener, self._told, self._end):
+            each.close()
+        (_folder(self._name) / self._file).unlink(missing_ok=True)
 
 
 def sockets_clear() -> None:

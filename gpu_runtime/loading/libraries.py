@@ -7,11 +7,13 @@ model: a session of any that takes this process finds all of it there, or waits 
 import asyncio
 import logging
 import threading
+from importlib import import_module
 
 from gpu_runtime.engine.vllm_process import vllm_import
 from gpu_runtime.placement import engine_needs_gpu
 
 log = logging.getLogger(__name__)
+SERVING = "gpu_runtime.run"  # by name: it stands above this, and imports it
 _begun: list[threading.Thread] = []
 
 
@@ -34,5 +36,7 @@ def _import() -> None:
     try:
         vllm_import("cpu")
         import gpu_runtime.rendering.transformers_tokenizer  # noqa: F401
+
+        import_module(SERVING)
     except ImportError as error:  # raised again where it is needed, and told there
         log.warning("not imported before a session: %s", error)

@@ -2,13 +2,14 @@
 
 import logging
 import signal
-import threading
+import time
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
+from console.live.local_wakes import RECONCILERS, Pause
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import (
     OtherLauncher,
@@ -25,6 +26,7 @@ from console.scheduling.reconcile import Reconciler
 log = logging.getLogger(__name__)
 
 TICK_S = 0.5
+WOKEN_S = 0.02  # the least pause, of one that is woken; as long as the tick before took where that is longer
 
 
 class Command(BaseCommand):
@@ -32,9 +34,9 @@ class Command(BaseCommand):
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
-        stop = threading.Event()
+        pause = Pause(RECONCILERS)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, lambda *_: pause.end())
         try:
             launcher, devices = launcher_get(), devices_find(settings.LAUNCHER)
             elsewhere = launchers_elsewhere()
@@ -47,13 +49,15 @@ class Command(BaseCommand):
         connection.settings_dict["CONN_MAX_AGE"] = None
         reconciler, tasks = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm), PeriodicTasks()
         tasks.start()
-        while not stop.is_set():
+        while not pause.is_over:
+            began = time.monotonic()
             try:
                 close_old_connections()
                 reconciler.reconcile_once()
                 reconciler.share()
             except Exception:
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
-            stop.wait(TICK_S)
+            pause.wait(min(TICK_S, max(WOKEN_S, time.monotonic() - began)), TICK_S)
         reconciler.close()
         tasks.close()
+        pause.close()
