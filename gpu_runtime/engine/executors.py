@@ -8,6 +8,7 @@ from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
 from gpu_runtime.engine.grammars.budget import budget_install
+from gpu_runtime.engine.grammars.later import grammars_later
 from gpu_runtime.engine.over_nodes.part import network_choose, part_of
 from gpu_runtime.engine.over_nodes.queue_keys import queues_protect
 
@@ -22,6 +23,7 @@ class PrivateUniProcExecutor(UniProcExecutor):
     """
 
     def _init_executor(self) -> None:
+        grammars_later()
         uniproc_executor.Lock = threading.Lock
         super()._init_executor()
 
@@ -41,6 +43,7 @@ class BoundedMultiprocExecutor(MultiprocExecutor):
 
     def _init_executor(self) -> None:
         budget_install()
+        grammars_later()
         super()._init_executor()
 
 

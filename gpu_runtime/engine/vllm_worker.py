@@ -2,6 +2,7 @@
 layers."""
 
 from gpu_runtime.engine.cpu.inverse_sampling import sampling_install
+from gpu_runtime.engine.cpu.lazy_cache import cache_allocate_lazily
 from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.raw_logprobs import raw_install
@@ -14,6 +15,7 @@ from gpu_runtime.weights.vllm_receiver import WeightReceiver
 groups_watch()
 bars_lock_set()
 linears_pack_as_loaded()
+cache_allocate_lazily()
 
 
 class EngineWorker(WeightReceiver):
