@@ -247,7 +247,8 @@ def main() -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")}
         environment = clean | of_database | {
             "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(web_port),
-            "TINKERSCRIPT_RATE_LIMIT": "1000000", "DJANGO_SETTINGS_MODULE": "console.settings",
+            "TINKERSCRIPT_RATE_LIMIT": "1000000", "TINKERSCRIPT_WEBHOOKS_PRIVATE": "1",
+            "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "sdk", ROOT / "tests"))),
             "CAPACITY_GATEWAY": address,
         }  # fmt: skip
@@ -345,13 +346,14 @@ def _rows_make(ids: list[str]) -> dict[str, Any]:
     from console.sessions.runtime.leases import lease_issue
     from console.users.models import ApiKey, Project
     from support import factories
+    from tinkerscript.wire.account import Scope
     from tinkerscript.wire.episode_key import EpisodeClaim, session_key, sign
 
     if not ids:
         call_command("migrate", interactive=False, verbosity=0)
         (settings.DATA / "models" / factories.BASE_MODEL).mkdir(parents=True)
         user = factories.user_make("owner")
-        return {"api_key": factories.key_make(Project.objects.get(memberships__user=user), user)}
+        return {"api_key": factories.key_make(Project.objects.get(memberships__user=user), user, list(Scope))}
     now, leases, keys = timezone.now(), {}, {}
     key_id = ApiKey.objects.get().id
     handle = {"launch_handle": {"launch": "simulated"}, "launcher": "fake", "progress_at": now, "state_since": now}

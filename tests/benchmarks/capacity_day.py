@@ -5,10 +5,12 @@
 Web server, lease process, reconciler and database are real ones. Sessions are created evenly over ``--day`` seconds,
 queue, and are started by the reconciler, whose launcher hands each lease to this program: a simulated runtime
 registers, beats once a second, reports and ends when its session is stopped. In between people begin and end episodes,
-call the relay and watch. A session lives for an hour of that day, less where more than MOST_AT_ONCE would run at once;
-``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a session does in its hour (DAY)
-it does the share ``--traffic``, each thing once at least, but for heartbeats: those are real ones, one a second of its
-life. Nothing here is multiplied.
+call the relay and watch. Each SUSPENDED-th session is suspended once, woken by the next begin, and has a second runtime
+then. Each move of a session goes to a webhook. A session lives for an hour of that day, less where more than
+MOST_AT_ONCE would run at once; ``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a
+session does in its hour (DAY) it does the share ``--traffic``, each thing once at least, but for heartbeats: those are
+real ones, one a second of its life, with its machine's sample in every tenth and the counts of its episodes in all.
+Nothing here is multiplied. A real day has more: streamed calls, bytes in the object store, logs.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ import random
 import re
 import sys
 import time
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,17 +28,20 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from capacity import DAY, ROWS_AT_ONCE, STEP, TEXT, Measured, answer
+from capacity import DAY, ROWS_AT_ONCE, SAMPLE, STEP, TEXT, Measured, answer
 from serving import ROOT
 
 MOST_AT_ONCE = 1000  # TINKERSCRIPT_MAX_RUNTIMES has a bound
 TOLD_S = 120.0
 CLIENTS = 64  # requests of people under way at once: more would only wait in the server
+SUSPENDED = 20  # one session in so many is suspended and woken
+END_S = 90.0  # within which the last runtime of a session that was stopped is told to end
 WRONG = 1.33  # times the table, or less than one part in it
 # How the rows of the table begin, by what is counted here.
 ROWS = {
     "session": "session created",
     "heartbeat": "heartbeat (each",
+    "sample": "heartbeat with a sample",
     "step": "step reported",
     "row": "episode's row",
     "begin": "`begin_episode`",
@@ -60,7 +66,8 @@ class Launcher:
     def new_handle(
         self, *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Any = ()
     ) -> dict[str, Any]:
-        return {"launch": session_id, "folder": str(folder), "gpus": gpus, "devices": []}
+        launch = f"{session_id}.{uuid.uuid4().hex}"
+        return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": []}
 
     def start(self, handle: dict[str, Any], *, environment: Any) -> dict[str, Any]:
         with self._launched.open("a") as lines:
@@ -104,6 +111,20 @@ def reconcile(folder: Path) -> None:
     call_command("reconcile")
 
 
+class Simulated:
+    """A session as those outside know it; ``status`` is what its runtime says of itself."""
+
+    def __init__(self, session_id: str) -> None:
+        self.id, self.lease, self.key = session_id, "", ""
+        self.registered = asyncio.Event()
+        self.status: dict[str, Any] = {"state": "ready", "phase": "waiting for episodes", "policy_version": 0}
+
+    def count(self, **changed: int) -> None:
+        """Add to the counts of its episodes."""
+        counts = self.status.get("accounting", {})
+        self.status["accounting"] = counts | {name: counts.get(name, 0) + by for name, by in changed.items()}
+
+
 class Simulator:
     """Everybody outside the control plane."""
 
@@ -114,7 +135,7 @@ class Simulator:
         self.took_s: dict[str, list[float]] = defaultdict(list)
         self.failed: Counter[str] = Counter()
         self.late_s = 0.0
-        self._begun: dict[str, asyncio.Future[str]] = {}
+        self._launched: defaultdict[str, asyncio.Queue[tuple[str, str]]] = defaultdict(asyncio.Queue)
         self._people = asyncio.Semaphore(CLIENTS)
 
     async def day(self, *, sessions: int, day_s: float, traffic: float, share: float = 1.0) -> float:
@@ -124,12 +145,14 @@ class Simulator:
         began = time.monotonic()
         async with aiohttp.ClientSession(connector=self._connector()) as self._http:
             beside = [asyncio.create_task(self._launches()), asyncio.create_task(self._told(began))]
+            hook = {"url": f"http://{self._gateway}/hook", "topics": ["session.state"]}
+            await self._ask("webhook", "POST", "/v1/webhooks", hook)
             async with asyncio.TaskGroup() as group:
                 for number in range(coming):
                     at = began + number * day_s / coming
                     await asyncio.sleep(max(0.0, at - time.monotonic()))
                     self.late_s = max(self.late_s, time.monotonic() - at)
-                    group.create_task(self._session(life_s, traffic))
+                    group.create_task(self._session(life_s, traffic, is_suspended=number % SUSPENDED == SUSPENDED - 1))
             for task in beside:
                 task.cancel()
         return time.monotonic() - began
@@ -148,58 +171,73 @@ class Simulator:
             told = f"{made} made, {stopped} stopped, {failed} requests failed, load {load:.1f}"
             print(f"  {time.monotonic() - began:5.0f} s: {told}", flush=True)
 
-    async def _session(self, life_s: float, traffic: float) -> None:
-        made = await self._ask("session", "POST", "/v1/sessions", {"base_model": "SmolLM2-135M-Instruct"})
+    async def _session(self, life_s: float, traffic: float, *, is_suspended: bool) -> None:
+        asked = {"base_model": "SmolLM2-135M-Instruct"}
+        made = await self._ask("session", "POST", "/v1/sessions", asked, once=uuid.uuid4().hex)
         if made is None:
             return
-        lease = await self._begun.setdefault(made["id"], asyncio.get_running_loop().create_future())
-        key = await self._key_of(made["id"], lease)
-        if key is None:  # it is counted among what failed
-            await self._ask("stop", "POST", f"/v1/sessions/{made['id']}/stop")
-            return
-        beating = asyncio.create_task(self._runtime(made["id"], lease))
-        until = time.monotonic() + life_s
+        session = Simulated(made["id"])
+        runtimes = asyncio.create_task(self._runtimes(session))
         try:
-            plan = self._plan(made["id"], lease, key, traffic)
-            for number, act in enumerate(plan):
+            await session.registered.wait()
+            until = time.monotonic() + life_s
+            plan = self._plan(session, traffic)
+            if is_suspended:
+                plan.insert(len(plan) // 2, partial(self._suspend, session))
+            for number, act in enumerate(plan if session.key else ()):  # a refusal is counted among what failed
                 await asyncio.sleep(max(0.0, (until - time.monotonic()) / (len(plan) - number)))
                 await act()
         finally:
-            await self._ask("stop", "POST", f"/v1/sessions/{made['id']}/stop")
-            await beating
+            await self._ask("stop", "POST", f"/v1/sessions/{session.id}/stop")
+            _, late = await asyncio.wait([runtimes], timeout=END_S)
+            if late:
+                self.failed["runtime not told to end"] += 1
+                runtimes.cancel()
 
-    def _plan(self, session_id: str, lease: str, key: str, traffic: float) -> list[Callable[[], Awaitable[None]]]:
+    async def _suspend(self, session: "Simulated") -> None:
+        """Let its runtime go; the episode that follows wakes it."""
+        await self._ask("suspend", "POST", f"/v1/sessions/{session.id}/suspend")
+        await asyncio.sleep(2.0)
+        await self._episode(session, calls=0)
+
+    async def _episode(self, session: "Simulated", *, calls: int) -> None:
+        of = f"/v1/sessions/{session.id}/episodes"
+        if await self._ask("begin", "POST", of, {"task": "t"}) is not None:
+            session.count(begun=1, open=1)
+        call = {"model": "m", "messages": [{"role": "user", "content": TEXT}]}
+        for _ in range(calls):
+            await self._ask("call", "POST", "/openai/v1/chat/completions", call, bearer=session.key)
+        output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
+        if await self._ask("end", "POST", f"{of}/ep_1/end", output) is not None:
+            session.count(open=-1, trained=1)
+
+    def _plan(self, session: "Simulated", traffic: float) -> list[Callable[[], Awaitable[None]]]:
         """What people and the runtime do, in a random order: a share of what a session does in its hour."""
 
         def times(unit: str) -> int:
             return max(1, round(DAY[unit] * traffic))
 
-        of = f"/v1/sessions/{session_id}"
-        output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
-        call = {"model": "m", "messages": [{"role": "user", "content": TEXT}]}
-
         async def episode() -> None:
-            await self._ask("begin", "POST", f"{of}/episodes", {"task": "t"})
-            for _ in range(max(1, times("call") // times("episode"))):
-                await self._ask("call", "POST", "/openai/v1/chat/completions", call, bearer=key)
-            await self._ask("end", "POST", f"{of}/episodes/ep_1/end", output)
+            await self._episode(session, calls=max(1, times("call") // times("episode")))
 
         async def step(number: int) -> None:
             entry = {"key": f"step-{number}", "kind": "metric", "data": STEP | {"step": number}}
-            await self._ask("step", "POST", "/v1/runtime/report", {"entries": [entry]}, bearer=lease)
+            reported = {"entries": [entry]}
+            if await self._ask("step", "POST", "/v1/runtime/report", reported, bearer=session.lease) is not None:
+                session.status["policy_version"] = number
 
         async def rows(number: int) -> None:
             common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
                       "prompt": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
             numbers = range(number * ROWS_AT_ONCE, (number + 1) * ROWS_AT_ONCE)
             body = {"rows": [{"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common} for at in numbers]}
-            if await self._ask("rows", "POST", "/v1/runtime/episodes", body, bearer=lease) is not None:
+            if await self._ask("rows", "POST", "/v1/runtime/episodes", body, bearer=session.lease) is not None:
                 self.done["row"] += ROWS_AT_ONCE
 
         async def watch() -> None:
             began = time.monotonic()
             headers = {"Authorization": f"Bearer {self._key}"}
-            async with self._http.ws_connect(f"{self._web}/ws{of}", headers=headers):
+            async with self._http.ws_connect(f"{self._web}/ws/v1/sessions/{session.id}", headers=headers):
                 await asyncio.sleep(times("watcher"))
             self.done["watcher"] += round(time.monotonic() - began)
 
@@ -209,36 +247,44 @@ class Simulator:
         random.shuffle(acts)
         return acts
 
-    async def _key_of(self, session_id: str, lease: str) -> str | None:
-        """Register, as a runtime does before all else; a key of an episode, or None where it was refused."""
+    async def _runtimes(self, session: "Simulated") -> None:
+        """One after the other, as each gets the session's lease, until the session has ended."""
+        reason = "suspend"
+        while reason == "suspend":
+            launch, session.lease = await self._launched[session.id].get()
+            key = await self._key_of(session)
+            session.key = key or session.key
+            session.registered.set()
+            reason = await self._beat(session) if key else "refused"
+            with (self._folder / "ended").open("a") as lines:
+                lines.write(f"{launch}\n")
+        del self._launched[session.id]
+
+    async def _key_of(self, session: "Simulated") -> str:
+        """Register, as a runtime does before all else; a key of an episode, empty where it was refused."""
         from tinkerscript.wire.episode_key import EpisodeClaim, sign
 
-        given = await self._ask("register", "POST", "/v1/runtime/register", bearer=lease)
+        given = await self._ask("register", "POST", "/v1/runtime/register", bearer=session.lease)
         if given is None:
-            return None
-        claim = EpisodeClaim(session_id, "ep_1", int(time.time()) + 36_000, "")
+            return ""
+        claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 36_000, "")
         return sign(bytes.fromhex(given["episode_signing_key"]), claim)
 
-    async def _runtime(self, session_id: str, lease: str) -> None:
-        """Beat once a second until it is told to stop."""
-        body: dict[str, Any] = {
-            "state": "ready",
-            "phase": "waiting for episodes",
-            "progress": 1,
-            "address": self._gateway,
-        }
+    async def _beat(self, session: "Simulated") -> str:
+        """Beat once a second until it is told to stop; why, or "refused"."""
+        number = 0
         while True:
-            unit = "first" if body["progress"] == 1 else "heartbeat"
-            orders = await self._ask(unit, "POST", "/v1/runtime/heartbeat", body, bearer=lease)
+            number += 1
+            sample = {"resources": SAMPLE} if number % 10 == 0 else {}
+            unit = "first" if number == 1 else "sample" if sample else "heartbeat"
+            body = session.status | sample | {"progress": number, "address": self._gateway}
+            orders = await self._ask(unit, "POST", "/v1/runtime/heartbeat", body, bearer=session.lease)
             if orders is None or orders["stop"]:
-                break
-            body["progress"] += 1
+                return str(orders["stop"]) if orders else "refused"
             await asyncio.sleep(1.0)
-        with (self._folder / "ended").open("a") as lines:
-            lines.write(f"{session_id}\n")
 
     async def _launches(self) -> None:
-        """Give each lease that the reconciler's launcher wrote down to its session."""
+        """Give each lease that the reconciler's launcher wrote down to its session, with the launch's name."""
         path, read = self._folder / "launched", 0
         while True:
             if path.exists() and path.stat().st_size > read:
@@ -248,17 +294,17 @@ class Simulator:
                 whole = text.rpartition("\n")[0]
                 read += len(whole) + 1 if whole else 0
                 for line in whole.splitlines():
-                    session_id, lease = line.split()
-                    begun = self._begun.setdefault(session_id, asyncio.get_running_loop().create_future())
-                    if not begun.done():
-                        begun.set_result(lease)
+                    launch, lease = line.split()
+                    self._launched[launch.partition(".")[0]].put_nowait((launch, lease))
             await asyncio.sleep(0.1)
 
-    async def _ask(self, unit: str, method: str, path: str, body: Any = None, *, bearer: str = "") -> Any:
-        """Send a request; its body, or None where it failed, which is counted."""
+    async def _ask(
+        self, unit: str, method: str, path: str, body: Any = None, *, bearer: str = "", once: str = ""
+    ) -> Any:
+        """Send a request, with ``once`` as its Idempotency-Key; its body, or None where it failed, which is counted."""
         began = time.monotonic()
         of_runtime = path.startswith("/v1/runtime/")
-        headers = {"Authorization": f"Bearer {bearer or self._key}"}
+        headers = {"Authorization": f"Bearer {bearer or self._key}"} | ({"Idempotency-Key": once} if once else {})
         url = f"{self._lease if of_runtime else self._web}{path}"
         if of_runtime:
             status, text = await self._exchange(method, url, body, headers)

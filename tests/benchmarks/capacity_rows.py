@@ -20,7 +20,7 @@ COPIED = {
     "console_logchunk": {"session_id": "made.id"},
     "console_episoderecord": {"session_id": "made.id"},
     "console_runtimespan": {"session_id": "made.id", "lease_sha256": "md5(made.id) || md5(random()::text)",
-                            "began_at": "s.began_at - made.age", "ended_at": "s.ended_at - made.age"},
+                            "started_at": "s.started_at - made.age", "seen_at": "s.seen_at - made.age"},
     "console_usagesum": {"session_id": "made.id"},
 }  # fmt: skip
 ONLY = {"console_episoderecord": f"s.seq < {EPISODES}"}
