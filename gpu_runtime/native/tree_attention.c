@@ -43,30 +43,6 @@ struct scratch {
     float *query_rows, *grad_rows;       /* [D / 16, 16 queries, 16] */
 };
 
-INLINE vector chosen(lanes where, vector a, vector b) { return (vector)(((lanes)a & where) | ((lanes)b & ~where)); }
-INLINE void put(float *to, vector from) { memcpy(to, &from, sizeof from); }
-
-/* exp(x), x <= 0, to about a unit in the last place: 2^n e^r with |r| <= ln(2) / 2, and e^r by its series. 0 for minus
- * infinity and what float32 has no normal number for; NaN stays NaN. */
-INLINE vector exponential(vector x) {
-    const float magic = 12582912; /* 1.5 * 2^23: added, it leaves whole numbers */
-    vector least_x = {0}, one = least_x + 1;
-    least_x -= 87.0f;
-    vector within = chosen(x < least_x, least_x, x);
-    vector shifted = within * 1.44269504f + magic, whole = shifted - magic;
-    vector r = within - whole * 0.693359375f + whole * 2.12194440e-4f; /* ln(2) in two parts */
-    vector sum = one / 5040;
-    sum = sum * r + 1.0f / 720;
-    sum = sum * r + 1.0f / 120;
-    sum = sum * r + 1.0f / 24;
-    sum = sum * r + 1.0f / 6;
-    sum = sum * r + 0.5f;
-    sum = sum * r + 1;
-    sum = sum * r + 1;
-    lanes exponent = ((lanes)shifted - 0x4b400000 + 127) << 23;
-    return chosen(x < least_x, one - 1, sum * (vector)exponent);
-}
-
 /* out [rows, 16 of ``stride``] from x [K, 16 rows] and weight [K, 16]; with ``add``, added to what is there. */
 INLINE void product(
     float *restrict out, size_t stride, const float *restrict x, const float *restrict weight, size_t K, size_t rows,
