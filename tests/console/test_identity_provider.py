@@ -1,6 +1,7 @@
 """Sign-in with an OpenID Connect provider: whose account it leads to, who gets one, and which roles groups give."""
 
 from dataclasses import replace
+from importlib import import_module
 from io import StringIO
 from urllib.parse import parse_qs, urlsplit
 
@@ -8,6 +9,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from allauth.socialaccount.models import SocialAccount
+from django.apps import apps
 from django.conf import global_settings
 from django.contrib.sessions.models import Session as SessionRow
 from django.core import mail
@@ -19,7 +21,7 @@ from console.audit.models import AuditRecord
 from console.config.oidc import oidc_provider
 from console.config.sign_up import SignUp
 from console.users.models import ApiKey, Membership, Project, User
-from console.users.providers.sign_in import BEGUN_S, SIGN_IN
+from console.users.providers.sign_in import BEGUN_S, SIGN_IN, person_key
 from console.users.services import user_create
 from console.users.sign_in_sessions import SessionStore
 from console.users.sign_up import access_end
@@ -97,6 +99,32 @@ def test_a_second_factor_is_asked_for_after_the_provider(provider: IdentityProvi
     assert any(flow["id"] == "mfa_authenticate" and flow.get("is_pending") for flow in flows)
 
 
+def test_another_provider_gives_nobody_an_account_by_its_id_of_a_person(provider, settings: Settings) -> None:
+    """The operator has changed the issuer: the new one knows another person by the same id, and Nina by another."""
+    come(provider, sub="1001")
+    with identity_provider_start() as other:
+        use(settings, other)
+        browser, _ = come(other, sub="1001", email="mallory@lab.example.org")
+        assert browser.get("/v1/account").json()["email"] == "mallory@lab.example.org"
+        browser, _ = come(other, sub="7")
+        assert browser.get("/v1/account").json()["email"] == NINA, "the confirmed address leads to her account"
+        browser, _ = come(other, sub="7", email="married@lab.example.org")
+        assert browser.get("/v1/account").json()["email"] == NINA
+    assert User.objects.count() == 2
+
+
+def test_a_link_of_an_older_release_is_found_after_the_upgrade(provider: IdentityProvider) -> None:
+    come(provider)
+    SocialAccount.objects.update(uid="nina")
+    nina = User.objects.get()
+    SocialAccount.objects.create(user=nina, provider="oidc", uid="of nobody knows which issuer")
+    SocialAccount.objects.create(user=nina, provider="saml", uid="nina")
+    import_module("console.migrations.0067_links_by_issuer").links_key(apps, None)
+    assert SocialAccount.objects.get().uid == person_key(provider.issuer, "nina")
+    browser, _ = come(provider, email="married@lab.example.org")
+    assert browser.get("/v1/account").json()["email"] == NINA
+
+
 # -- Another person's address ------------------------------------------------------------------------------------------
 
 
@@ -150,7 +178,7 @@ def test_what_someone_made_with_an_address_ends_when_its_owner_comes(provider, s
     squatter.refresh_from_db()
     assert not squatter.has_usable_password()
     assert not ApiKey.objects.filter(revoked_at=None).exists()
-    assert [account.uid for account in SocialAccount.objects.all()] == ["owner"]
+    assert SocialAccount.objects.get().uid == person_key(provider.issuer, "owner")
     ask(Client(), "POST", "auth/password/request", {"email": "squatter@else.example.org"})
     assert not any("/reset-password/" in message.body for message in mail.outbox)
 
@@ -289,6 +317,22 @@ def test_a_stranger_cannot_finish_anothers_sign_in(provider: IdentityProvider) -
     guarded = Client(enforce_csrf_checks=True)
     assert guarded.post(BEGIN).status_code == 403
     assert guarded.get(BEGIN).status_code == 405
+
+
+def test_a_response_of_the_provider_is_taken_once_and_in_the_browser_that_asked(provider: IdentityProvider) -> None:
+    provider.person_set("nina", email=NINA, email_verified=True)
+    browser, thief = Client(), Client()
+    back = provider.come_back(browser, "nina")
+    thief.post(BEGIN)
+    assert "error=" in thief.get(back).headers["Location"] and not is_in(thief)
+    assert browser.get(back).headers["Location"] == "/signin/done"
+    browser.post("/sign-out")
+    browser.cookies.clear()
+    assert "error=" in browser.get(back).headers["Location"] and not is_in(browser)
+    used = parse_qs(urlsplit(back).query)["code"][0]
+    state = parse_qs(urlsplit(provider.come_back(browser, "nina")).query)["state"][0]
+    again = browser.get(f"/sign-in/oidc/callback?code={used}&state={state}")
+    assert "error=" in again.headers["Location"] and not is_in(browser), "the state is new, the code was used"
 
 
 def provider_lose(settings: Settings) -> None:

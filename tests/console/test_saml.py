@@ -24,7 +24,7 @@ from console.config.saml import Saml, identity_provider_parse, saml_provider, sa
 from console.config.sign_up import SignUp
 from console.settings import PUBLIC_URL
 from console.users.models import Membership, Project, User
-from console.users.providers.sign_in import SIGN_IN
+from console.users.providers.sign_in import SIGN_IN, person_key
 from support.saml_provider import ACS, BEGIN, SamlProvider, decoded, encoded, replaced, saml_provider_start
 from support.signing_in import is_in
 from tinkerscript.wire.account import Role
@@ -84,7 +84,21 @@ def test_a_person_gets_an_account_and_finds_it_again_by_the_providers_id(provide
     provider.person_set("married", name_id=provider.people["nina"][1], mail="new@lab.example.org")
     again, _ = come(provider, "married", sign_response=True, sign_assertion=False)
     assert again.get("/v1/account").json()["email"] == NINA
-    assert [(account.provider, account.uid) for account in SocialAccount.objects.all()] == [("saml", "id-of-nina")]
+    link = SocialAccount.objects.get()
+    assert (link.provider, link.uid) == ("saml", person_key(f"{provider.url}/metadata", "id-of-nina"))
+
+
+def test_another_provider_gives_nobody_an_account_by_its_id_of_a_person(provider, settings, tmp_path: Path) -> None:
+    """The operator has changed the provider: the new one knows another person by the same id, and Nina by another."""
+    come(provider)
+    with saml_provider_start(tmp_path, PUBLIC_URL) as other:
+        use(settings, other)
+        other.person_set("mallory", name_id=provider.people["nina"][1], mail="mallory@lab.example.org")
+        browser, _ = come(other, "mallory")
+        assert browser.get("/v1/account").json()["email"] == "mallory@lab.example.org"
+        other.person_set("nina", name_id=NameID(format=NAMEID_FORMAT_PERSISTENT, text="7"), mail=NINA)
+        browser, _ = come(other)
+        assert browser.get("/v1/account").json()["email"] == NINA, "the trusted address leads to her account"
 
 
 def test_an_address_of_a_domain_that_is_not_trusted_leads_to_no_account(provider: SamlProvider, alice: User) -> None:
@@ -192,7 +206,8 @@ def test_a_comment_in_a_signed_value_cuts_nothing_off(provider: SamlProvider) ->
     assert location.startswith("/signin/done?error=unconfirmed_address") and not is_in(browser)
     browser, _ = come_cut("id", "id-of-nina")
     assert browser.get("/v1/account").json()["email"] == "mallory@lab.example.org"
-    assert {account.uid for account in SocialAccount.objects.all()} == {"id-of-nina", "id-of-nina.evil"}
+    known = {link.extra_data["person_id"] for link in SocialAccount.objects.all()}
+    assert known == {"id-of-nina", "id-of-nina.evil"}
 
 
 def test_anothers_key_signs_nothing(refused, provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

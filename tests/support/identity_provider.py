@@ -36,12 +36,16 @@ class IdentityProvider:
 
     def sign_in(self, browser: Client, sub: str) -> HttpResponse:
         """From the console's page through the provider's, and back: the response to the redirect."""
+        return browser.get(self.come_back(browser, sub))
+
+    def come_back(self, browser: Client, sub: str) -> str:
+        """From the console's page through the provider's: the path that the browser is sent back to."""
         location = browser.post(BEGIN).json()["location"]
         assert location.startswith(f"{self.issuer}/")
         back = httpx.post(location, data={"sub": sub})
         assert back.status_code == 302, back.text
         parts = urlsplit(back.headers["location"])
-        return browser.get(f"{parts.path}?{parts.query}")
+        return f"{parts.path}?{parts.query}"
 
     def settings(self, *, trusted: tuple[str, ...] = (), roles: tuple[tuple[str, str, Role], ...] = ()) -> Oidc:
         """As console.config.oidc reads them."""

@@ -20,6 +20,7 @@ from console.users.providers.sign_in import (
     SocialAccountAdapter,
     begun_sign_in_shorten,
     email_is_confirmed,
+    person_key,
     provider_parts,
     valid_email,
 )
@@ -42,10 +43,13 @@ class OidcProvider(OpenIDConnectProvider):
     supports_token_authentication = False  # a token from elsewhere is no sign-in
 
     def extract_uid(self, data: dict[str, Any]) -> str:
-        subjects = {str(part["sub"]) for part in provider_parts(data)}
-        if len(subjects) != 1:  # OpenID Connect Core 1.0, 5.3.2
-            raise OAuth2Error("ID token and userinfo are about different people.")
-        return subjects.pop()
+        """As person_key returns it. Raises OAuth2Error. Sections are those of OpenID Connect Core 1.0."""
+        if not data.get("id_token"):  # 3.1.3.3; it says who has issued the id
+            raise OAuth2Error("The provider sent no ID token.")
+        subjects = {str(part.get("sub") or "") for part in provider_parts(data)}
+        if len(subjects) != 1 or "" in subjects:  # 5.3.2
+            raise OAuth2Error("ID token and userinfo are about different people, or about nobody.")
+        return person_key(data["id_token"]["iss"], subjects.pop())
 
     def extract_common_fields(self, data: dict[str, Any]) -> dict[str, Any]:
         return super().extract_common_fields(data) | {"email": _email(data)}

@@ -23,6 +23,7 @@ from console.users.providers.sign_in import (
     SocialAccountAdapter,
     begun_sign_in_shorten,
     email_is_confirmed,
+    person_key,
     valid_email,
 )
 from console.users.sign_in_sessions import SessionStore
@@ -31,7 +32,6 @@ log = logging.getLogger(__name__)
 END_PATH = "/sign-in/saml/finish"
 COOKIE, KEPT, KEPT_S = "saml_response", "assertion", 120
 REFUSED = "/signin/done?error=response_refused"
-UID_MAX_LENGTH = 191  # allauth's column
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Assertion:
     """What the provider says about a person, to us, once, in answer to our request ``request_id``."""
 
     request_id: str
-    uid: str
+    issuer: str  # the provider's entity id
+    person_id: str
     email: str | None
     email_verified: str | None
     groups: list[str] | None  # None: the provider does not say
@@ -49,10 +50,11 @@ class SamlProvider(SAMLProvider):
     """What an assertion says about a person, in allauth's words."""
 
     def extract_uid(self, data: Assertion) -> str:
-        return data.uid
+        return person_key(data.issuer, data.person_id)
 
     def extract_extra_data(self, data: Assertion) -> dict[str, Any]:
-        return {} if data.groups is None else {"userinfo": {_saml().groups_claim: data.groups}}
+        who = {"issuer": data.issuer, "person_id": data.person_id}
+        return who if data.groups is None else who | {"userinfo": {_saml().groups_claim: data.groups}}
 
     def extract_common_fields(self, data: Assertion) -> dict[str, Any]:
         return {"email": valid_email(data.email)}
@@ -96,8 +98,8 @@ def sign_in_receive(request: HttpRequest) -> HttpResponse:
     except ResponseRefused as refusal:
         log.warning("a SAML response was refused: %s", refusal)
         return HttpResponseRedirect(REFUSED)
-    if not 0 < len(assertion.uid) <= UID_MAX_LENGTH:
-        log.warning("a SAML response was refused: its id of the person has %d characters", len(assertion.uid))
+    if not assertion.person_id:
+        log.warning("a SAML response was refused: its id of the person is empty")
         return HttpResponseRedirect(REFUSED)
     kept = SessionStore()
     kept.set_expiry(KEPT_S)

@@ -59,11 +59,12 @@ def request_make(saml: Saml) -> tuple[str, str]:
 
 def response_read(saml: Saml, posted: str) -> Assertion:
     """``posted``: the form's SAMLResponse. Raises ResponseRefused, httpx.HTTPError, ValueError (of the metadata)."""
-    sp = _settings(saml, _provider(saml))
+    provider = _provider(saml)
+    sp = _settings(saml, provider)
     try:
         response = OneLogin_Saml2_Response(sp, posted)
         response.is_valid(_request_data(), raise_exceptions=True)
-        return _assertion(saml, response)
+        return _assertion(saml, provider["entityId"], response)
     except UNREADABLE as error:
         raise ResponseRefused(str(error)) from None
 
@@ -74,8 +75,11 @@ def our_metadata(saml: Saml) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-def _assertion(saml: Saml, response: Any) -> Assertion:
-    """Of a response that python3-saml takes. It would also take one that does not say for whom, in answer to what."""
+def _assertion(saml: Saml, issuer: str, response: Any) -> Assertion:
+    """Of a response that python3-saml takes, so it is by ``issuer``.
+
+    It would also take one that does not say for whom, in answer to what.
+    """
     if saml.entity_id not in response.get_audiences():
         raise ResponseRefused("it names no audience")
     request_id = response.get_in_response_to()
@@ -92,7 +96,8 @@ def _assertion(saml: Saml, response: Any) -> Assertion:
         email = response.get_nameid()
     return Assertion(
         request_id=request_id,
-        uid=_first(attributes, IDS) or _name_id(response),
+        issuer=issuer,
+        person_id=_first(attributes, IDS) or _name_id(response),
         email=email,
         email_verified=_first(attributes, CONFIRMED),
         groups=attributes.get(saml.groups_claim),

@@ -3,11 +3,15 @@ how long it lasts, and the roles that groups give. OpenID Connect and SAML (oidc
 
 Only an address that the provider has confirmed counts: it is what a new account is made with, and what leads to the
 account that is there. Without that, anyone who may choose their address at the provider would choose another person's.
+A link from then on is to an id of the person at that very provider (person_key): another provider may know somebody
+else by the same id.
 What someone else made with an address before its owner came ends as at a first confirmation (console.users.sign_up).
 """
 
+import json
 import logging
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 from allauth.account.models import EmailAddress
@@ -82,6 +86,11 @@ def begun_sign_in_shorten(request: HttpRequest) -> None:
     """Anyone may begin a sign-in, and each time a row is kept: not for long."""
     if not request.user.is_authenticated:
         request.session.set_expiry(BEGUN_S)
+
+
+def person_key(issuer: str, person_id: str) -> str:
+    """What a link is found by: of one provider's name and its id of the person. 64 hexadecimal digits."""
+    return sha256(json.dumps([issuer, person_id]).encode()).hexdigest()
 
 
 def provider_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
