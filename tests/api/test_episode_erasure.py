@@ -97,6 +97,23 @@ def test_an_episode_is_erased_everywhere_and_the_others_are_as_they_were(owner, 
     assert erase(owner, ended, "ep_1").status_code == 404
 
 
+def test_a_public_link_shows_neither_an_erased_episode_nor_a_deleted_session(owner, ended, client_for) -> None:
+    path = f"/v1/sessions/{ended.id}"
+    made = owner.post(f"{path}/shares", {"expires_in_days": 1}, content_type="application/json")
+    reader = client_for(made.json()["url"].partition("#")[2])
+
+    def shown() -> set[str]:
+        return {item["episode_id"] for item in reader.get("/v1/shared/episodes").json()["items"]}
+
+    assert shown() == {"ep_0", "ep_1", "ep_2"}
+    assert erase(owner, ended, "ep_1").status_code == 204
+    assert shown() == {"ep_0", "ep_2"}
+    assert reader.get("/v1/shared/episodes/ep_1/timelines").status_code == 404
+    assert "only this episode said" not in reader.get("/v1/shared/episodes").content.decode()
+    session_delete(project=ended.project, session_id=ended.id)
+    assert reader.get("/v1/shared").status_code == reader.get("/v1/shared/episodes").status_code == 401
+
+
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_an_earlier_document_of_before_the_episode_was_trained_goes_too(owner, ended, monkeypatch, is_cut_off) -> None:
     """ep_1 was trained and stored again: the pack that it was in is there still, for the others."""

@@ -83,6 +83,23 @@ def test_a_link_reaches_nothing_else(hers, reader) -> None:
         ), f"{method} {path}: {answer.content!r}"
 
 
+def test_what_a_link_shows_is_kept_by_no_cache_and_its_token_goes_nowhere(hers, owner, client_for, caplog) -> None:
+    token = token_of(owner, hers)
+    good, unknown = client_for(token), client_for(f"{token[:-4]}xxxx")
+    caplog.clear()
+    for client, expected in ((good, (200, 409)), (unknown, (401,))):
+        for method, path in LINK_ROUTES:
+            response = ask(client, method, path, hers)
+            assert response.status_code in expected
+            assert response.headers["Cache-Control"] == "no-store"
+            assert token[:-4] not in f"{response.headers}{response.content.decode()}{client.cookies}{caplog.text}"
+    # The page's address has the token after #, which a browser neither sends nor names as the page that led elsewhere.
+    page = Client().get("/shared")
+    for response in (page, good.get("/v1/shared")):
+        assert response.headers["Referrer-Policy"] == "same-origin"
+        assert "connect-src 'self'" in response.headers["Content-Security-Policy"]
+
+
 def test_a_link_reads_no_other_run(hers, reader, project) -> None:
     other = factories.session_make(project)
     record = EpisodeRecord.objects.create(session=other, episode_id="ep_other", seq=1, fate="trained", begun_at=0)

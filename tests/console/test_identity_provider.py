@@ -113,6 +113,16 @@ def test_another_provider_gives_nobody_an_account_by_its_id_of_a_person(provider
     assert User.objects.count() == 2
 
 
+def test_an_operator_adds_the_address_that_a_person_has_at_a_new_provider(provider: IdentityProvider) -> None:
+    call_command("createsuperuser", username="operator", email="operator@example.com", interactive=False)
+    vera, admin_client = factories.user_make("vera"), Client()
+    admin_client.force_login(User.objects.get(email="operator@example.com"))
+    added = {"user": vera.id, "email": NINA, "verified": "on"}
+    assert admin_client.post("/admin/account/emailaddress/add/", added).status_code == 302
+    browser, _ = come(provider)
+    assert browser.get("/v1/account").json()["email"] == vera.email
+
+
 def test_a_link_of_an_older_release_is_found_after_the_upgrade(provider: IdentityProvider) -> None:
     come(provider)
     SocialAccount.objects.update(uid="nina")
