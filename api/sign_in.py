@@ -7,7 +7,7 @@ from functools import partial
 from allauth.account.adapter import get_adapter
 from allauth.core import ratelimit
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from httpx import HTTPError
 from requests import RequestException
@@ -43,7 +43,13 @@ saml_begin = partial(_begin, "SAML", saml.sign_in_begin)
 
 def end(request: HttpRequest) -> HttpResponse:
     """The redirect URI that is registered with the provider; leads to the path ``next``."""
-    return _refusal("OIDC", request, method="GET") or oidc.sign_in_end(request)
+    if refusal := _refusal("OIDC", request, method="GET"):
+        return refusal
+    try:
+        return oidc.sign_in_end(request)
+    except UNREACHABLE:  # since the sign-in was begun
+        log.exception("an identity provider cannot be asked")
+        return HttpResponseRedirect("/signin/done?error=unknown")
 
 
 @csrf_exempt  # the provider's page posts it: the response proves itself, and is bound to a browser by saml_end

@@ -225,6 +225,13 @@ def test_links_to_the_provider_end_with_all_other_access(provider: IdentityProvi
     assert not SocialAccount.objects.exists()
 
 
+def test_a_person_whose_account_was_closed_comes_in_by_no_provider(provider: IdentityProvider) -> None:
+    come(provider)
+    User.objects.update(is_active=False)
+    browser, location = come(provider)
+    assert location.startswith("/signin/done?error=") and not is_in(browser)
+
+
 # -- Who may have an account -------------------------------------------------------------------------------------------
 
 

@@ -61,6 +61,27 @@ def test_a_token_that_proves_nothing_leads_nowhere(provider, falsify: Callable[[
     assert not User.objects.exists() and not SocialAccount.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "userinfo_endpoint"])
+@pytest.mark.parametrize("address", ["http://id.example.org/x", "http://127.0.0.1.example.org/x", "//127.0.0.1", None])
+def test_a_provider_is_asked_where_nobody_on_the_way_could_be_it(provider, caplog, name: str, address: str) -> None:
+    """TLS alone shows that an ID token is the provider's. On this machine there is nobody on the way."""
+    browser = Client()
+    asked = parse_qs(urlsplit(browser.post(BEGIN).json()["location"]).query)
+    provider.about[name] = address
+    assert Client().post(BEGIN).status_code == 503
+    assert f"the identity provider's {name} is" in caplog.text and "it needs https://" in caplog.text
+    back = browser.get(f"/sign-in/oidc/callback?code=x&state={asked['state'][0]}")
+    assert "error=" in back.headers["Location"] and not is_in(browser)
+
+
+def test_a_provider_that_is_gone_when_the_browser_comes_back_is_no_error_of_this_server(provider, settings) -> None:
+    browser = Client()
+    asked = parse_qs(urlsplit(browser.post(BEGIN).json()["location"]).query)
+    settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"][0]["settings"]["server_url"] = "http://127.0.0.1:9"
+    back = browser.get(f"/sign-in/oidc/callback?code=x&state={asked['state'][0]}")
+    assert back.headers["Location"] == "/signin/done?error=unknown" and not is_in(browser)
+
+
 @pytest.mark.parametrize("provider_id", ["oidc", "saml"])
 def test_a_token_that_a_browser_brings_is_no_sign_in(provider: FalseProvider, provider_id: str) -> None:
     """It need not come by the provider: only what the provider itself sends to this server, by TLS, counts."""

@@ -18,11 +18,15 @@ CLIENT_ID = "us"
 
 @dataclass
 class FalseProvider:
-    """``token``: claims that take the place of the right ones, None for no such claim. ``has_token``: sends one."""
+    """``token``: claims that take the place of the right ones, None for no such claim. ``has_token``: sends one.
+
+    ``about``: what it says about itself in the place of what is right.
+    """
 
     issuer: str
     token: dict[str, Any] = field(default_factory=dict)
     userinfo: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
     has_token: bool = True
 
     @property
@@ -38,7 +42,7 @@ class FalseProvider:
             right = person | {"iss": self.issuer, "aud": CLIENT_ID, "iat": int(time.time()), "exp": time.time() + 300}
             token = jwt.encode(_without_none(right | self.token), None, algorithm="none")
             return {"access_token": "x", "token_type": "Bearer"} | ({"id_token": token} if self.has_token else {})
-        return {
+        about = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
             "token_endpoint": f"{self.issuer}/token",
@@ -46,6 +50,7 @@ class FalseProvider:
             "jwks_uri": f"{self.issuer}/keys",
             "token_endpoint_auth_methods_supported": ["client_secret_post"],
         }
+        return _without_none(about | self.about)
 
 
 @contextmanager

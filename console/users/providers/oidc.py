@@ -14,7 +14,9 @@ from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnec
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from requests.exceptions import InvalidURL
 
+from console.config.sign_up import is_loopback
 from console.users.providers.sign_in import (
     OIDC_ID,
     SocialAccountAdapter,
@@ -26,10 +28,26 @@ from console.users.providers.sign_in import (
 )
 
 CALLBACK_PATH = "/sign-in/oidc/callback"
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint")
 
 
 class Endpoints(OpenIDConnectOAuth2Adapter):
     """The provider's endpoints, and the one redirect URI that is registered with it."""
+
+    @property
+    def openid_config(self) -> dict[str, Any]:
+        """What the provider says about itself. Raises RequestException.
+
+        That an ID token is the provider's is shown by TLS alone: it comes from the token endpoint, and allauth does not
+        check its signature then (OpenID Connect Core 1.0, 3.1.3.7, 6).
+        """
+        config: dict[str, Any] = super().openid_config
+        for name in ENDPOINTS:
+            address = str(config.get(name, ""))
+            is_local = address.startswith("http://") and is_loopback(address)
+            if not (address.startswith("https://") or is_local):
+                raise InvalidURL(f"the identity provider's {name} is {address!r}: it needs https://")
+        return config
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
         # allauth would take it from the Host header, which is not always the public name.
