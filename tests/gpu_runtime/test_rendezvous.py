@@ -50,8 +50,8 @@ def test_what_holds_the_file_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     with path.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         release = threading.Timer(0.2, fcntl.flock, (held, fcntl.LOCK_UN))
-        release.start()
         began = time.monotonic()
+        release.start()
         store = rendezvous_open(str(path), 2)
         assert time.monotonic() - began >= 0.2
         release.join()
