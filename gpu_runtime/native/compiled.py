@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+SIDE = 16  # numbers of a vector, and rows of a panel: as in panels.h
 COMPILE_TIMEOUT_S = 60
 SOURCES = Path(__file__).parent
 log = logging.getLogger(__name__)

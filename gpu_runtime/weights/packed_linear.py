@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_runtime.native.compiled import compiled, is_suited
-
-SIDE = 16  # rows of a panel
+from gpu_runtime.native.compiled import SIDE, compiled, is_suited
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from gpu_runtime.native.compiled import compiled, is_suited
-
-SIDE = 16  # numbers of a vector
+from gpu_runtime.native.compiled import SIDE, compiled, is_suited
 
 
 class LayerKernels:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gpu_runtime.native.compiled import compiled, is_suited
+from gpu_runtime.native.compiled import SIDE, compiled, is_suited
 
 if TYPE_CHECKING:
     from .tree_attention import QueryBlock, Tree
 
-SIDE = 16  # numbers of a vector
 NAME = "tree_attention"
 
 
@@ -127,5 +126,6 @@ def _with_whole_heads(tensor: Tensor) -> Tensor:
 
 def _run(name: str, job: _Attention) -> None:
     library = compiled(NAME)
-    if library is None or getattr(library, name)(ctypes.byref(job)):
+    assert library is not None, "kernel_can says whether it is there"
+    if getattr(library, name)(ctypes.byref(job)):
         raise MemoryError("attention over a tree: can't allocate memory")
