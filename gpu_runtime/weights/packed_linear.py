@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from gpu_runtime.native.compiled import SIDE, compiled, is_suited
+from gpu_runtime.native.large_pages import LargePages
+
+_pages = LargePages()
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class PackedLinear:
 
     def __init__(self, library: ctypes.CDLL, shape: tuple[int, int]) -> None:
         rows, self._columns = shape
-        self.panels = torch.empty(-(-rows // SIDE), self._columns, SIDE)
+        self.panels = _pages.room(-(-rows // SIDE), self._columns, SIDE)
         self._rows, self._product = rows, library.product
 
     def __call__(self, inputs: Tensor, _weight: Tensor, bias: Tensor | None) -> Tensor:
