@@ -1,40 +1,63 @@
-"""Tokens per second and model FLOPs utilisation of a training step on a CUDA device, for a 0.6B-shaped model.
+"""Tokens per second, memory and model FLOPs utilisation of a training step on a CUDA device, for a 0.6B-shaped model,
+beside what prime-rl published for its own trainer and the same shape (prime_rl.json).
 
-    python tests/gpu/throughput.py [--tokens 16384] [--peak-tflops 989]
+    python tests/gpu/throughput.py [--json FILE] [--smoke] [--tokens 16384] [--peak-tflops 989]
 
-Prints rows for RESULTS.md. The model has the shape of Qwen3-0.6B and random weights. ``flat``: one sample of 16k
-tokens; ``tree``: groups of 8 with a prompt of 1024 and completions of 128, packed to 16k nodes a row. Through
-TrainerRanks, as a session trains: forward, backward, optimizer step. FLOPs are counted: 6 for each weight of
-a matrix and position that it meets (the head meets trained positions alone) and 12 for each pair of positions that
-attends, head size and head. Recomputation is not counted. --peak-tflops is the device's dense bf16 peak.
+The model has the shape of Qwen3-0.6B and random weights. ``flat``: one sample of 16k tokens, half of it trained;
+``tree``: groups of 8 with a prompt of 1024 and completions of 128, packed to 16k nodes a row; ``full``: what prime-rl's
+benchmark computes, two samples of 16k tokens of which every one is trained, each a row, layers computed twice. Through
+TrainerRanks, as a session trains: forward, backward, optimizer step. FLOPs: support/model_flops.py; for ``full``, and
+for it alone, the two ways to count agree. --peak-tflops is the device's dense bf16 peak, where its name is not known.
 """
 
-import argparse
 import asyncio
+import json
 import random
 import statistics
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests"), str(ROOT / "tests" / "gpu")]
+
+from part import Table, part_parser  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
-from gpu_runtime.training.rows.loop_data import loop_order, sample_data  # noqa: E402
-from gpu_runtime.training.rows.packing import pack, pack_row  # noqa: E402
+from support.measured_ranks import memory_of, ranks_measured  # noqa: E402
+from support.model_flops import Shape, peak_tflops, step_flops  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 SHAPE = {
     "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
-    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151_936, "max_position_embeddings": 32_768,
+    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151_936, "max_position_embeddings": 65_538,
 }  # fmt: skip
+SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512, "head_dim": 32}
+PUBLISHED, SHAPE_NAME = Path(__file__).with_name("prime_rl.json"), "Qwen/Qwen3-0.6B"
+COLUMNS = (
+    "batch", "tokens given", "positions computed", "s a step", "positions / s", "tokens given / s", "TFLOP/s", "MFU",
+    "GiB at most",
+)  # fmt: skip
 WARM_UP, STEPS = 2, 5
+GIB = 1 << 30
 
 
-def model_make(folder: Path, shape: dict[str, int]) -> None:
+@dataclass(frozen=True)
+class Run:
+    """What every line is measured with."""
+
+    model: str
+    shape: Shape
+    tokens: int
+    device: str
+    peak: float | None
+    steps: int
+
+
+def model_make(folder: Path, shape: Shape) -> None:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -60,67 +83,98 @@ def tree(tokens: int, vocabulary: int, prompt: int = 1024, completion: int = 128
     return samples
 
 
+def full(tokens: int, vocabulary: int, count: int = 2) -> list[Sample]:
+    """``count`` samples that share nothing, each of one row, whose every position is trained."""
+    return [_sample(1, tokens, vocabulary, random.Random(number)) for number in range(count)]
+
+
 def _sample(prompt: int, completion: int, vocabulary: int, rng: random.Random) -> Sample:
     ids = tuple(rng.randrange(vocabulary) for _ in range(prompt + completion))
     mask = (0,) * prompt + (1,) * completion
     return Sample(ids, mask, tuple(-12.0 * m for m in mask), 1.0)
 
 
-def flops(samples: list[Sample], rows: list[list[int]], shape: dict[str, int]) -> float:
-    """Of one forward and backward pass."""
-    hidden, heads, size = shape["hidden_size"], shape["num_attention_heads"], shape["head_dim"]
-    attention = 2 * hidden * heads * size + 2 * hidden * shape["num_key_value_heads"] * size
-    body = shape["num_hidden_layers"] * (attention + 3 * hidden * shape["intermediate_size"])
-    data = sample_data(samples)
-    packed = [pack_row(data, row) for row in rows]
-    nodes, trained = sum(len(row.tokens_N) for row in packed), sum(len(row.source_K) for row in packed)
-    pairs = sum(depth + 1 for row in packed for depth in row.depth_N)
-    head = 6.0 * hidden * shape["vocab_size"] * trained
-    return 6.0 * body * nodes + head + 12.0 * shape["num_hidden_layers"] * heads * size * pairs
-
-
-async def measure(name: str, samples: list[Sample], model: str, options) -> None:
-    """Print one row."""
+async def measure(name: str, samples: list[Sample], run: Run, *, checkpointing: bool) -> list[str]:
+    """One line of the table."""
     config = SessionConfig(
-        micro_batch_tokens=options.tokens, gradient_checkpointing=options.checkpointing, learning_rate=1e-6,
-        max_context_length=options.tokens + 2,
+        micro_batch_tokens=run.tokens, gradient_checkpointing=checkpointing, learning_rate=1e-6,
+        max_context_length=run.tokens + 2,
     )  # fmt: skip
-    trainer = TrainerRanks(model, config, options.device)
+    with ranks_measured():
+        trainer = TrainerRanks(run.model, config, run.device)
     try:
         await trainer.ready()
         times = []
-        for step in range(1, WARM_UP + STEPS + 1):
+        for step in range(1, WARM_UP + run.steps + 1):
             began = time.perf_counter()
             metrics = await trainer.forward_backward(samples)
             await trainer.optim_step(step)
             times.append(time.perf_counter() - began)
+        memory = await memory_of(trainer)
     finally:
         await trainer.close()
     seconds = statistics.median(times[WARM_UP:])
-    rows = pack(sample_data(samples), options.tokens, loop_order(samples))
     nodes, given = metrics["tokens_computed"], sum(len(sample.token_ids_T) for sample in samples)
-    rate = flops(samples, rows, options.shape) / seconds / 1e12
+    rate = step_flops(samples, run.tokens, run.shape) / seconds / 1e12
     cells = [name, f"{given}", f"{nodes:.0f}", f"{seconds:.3f}", f"{nodes / seconds:.0f}", f"{given / seconds:.0f}"]
-    cells += [f"{rate:.1f}", f"{rate / options.peak_tflops:.1%}"]
-    print("| " + " | ".join(cells) + " |", flush=True)
+    return [*cells, f"{rate:.1f}", f"{rate / run.peak:.1%}" if run.peak else "", f"{memory / GIB:.1f}"]
+
+
+def published(tokens: int) -> list[list[str]]:
+    """prime-rl's rows of this shape, one device and rows of ``tokens``."""
+    found = []
+    for row in json.loads(PUBLISHED.read_text())["rows"]:
+        if (row["model"], row["devices"], row["tokens"], row["type"]) != (SHAPE_NAME, 1, tokens, "rl"):
+            continue
+        peak, rate = peak_tflops(row["device"]) or 0.0, f"{row['tokens_per_s']:.0f}"
+        name = f"prime-rl, published: full, {row['activations']}, {row['device'].removeprefix('NVIDIA ')}"
+        given, share = f"{row['micro_batches'] * tokens}", row["mfu_percent"]
+        cells = [name, given, given, f"{row['step_s']:.3f}", rate, rate, f"{share * peak / 100:.1f}", f"{share:.1f}%"]
+        found.append([*cells, f"{row['peak_memory_gib']:.1f}"])
+    return found
+
+
+def notes_of(device_name: str, rows: list[list[str]]) -> list[str]:
+    about = json.loads(PUBLISHED.read_text())
+    if not rows:
+        return ["prime-rl publishes no row of one device with rows of this length."]
+    return [
+        f"This run: {device_name}. prime-rl's rows: {about['source']}; measured 2026-01-15, read at"
+        f" {about['read_at_commit'][:9]}. To be read beside `full` with layers computed twice: the same shape, two rows"
+        " of as many tokens, all of them trained. Theirs is compiled by torch.compile, attends with FlashAttention 3,"
+        " and is one process of FSDP; on another device than theirs the lines do not compare.",
+        "Their tokens a second are over a window of steps, their seconds a step leave a part of that time out.",
+        "prime-rl publishes none of: " + "; ".join(about["not_published"]) + ".",
+    ]
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = part_parser(__doc__)
     parser.add_argument("--tokens", type=int, default=16_384, help="nodes of one row")
-    parser.add_argument("--peak-tflops", type=float, default=989.0, help="dense bf16; H100 and H200 SXM: 989")
-    parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--shape", default=SHAPE, type=lambda text: SHAPE | dict(p.split("=") for p in text.split(",")))
+    parser.add_argument("--peak-tflops", type=float, help="dense bf16; of H100, H200 and A100 it is known")
     options = parser.parse_args()
-    options.shape = {name: int(value) for name, value in options.shape.items()}
-    print("| batch | tokens given | positions computed | s a step | positions / s | tokens given / s | TFLOP/s | MFU |")
-    print("| --- " * 8 + "|")
+    import torch
+
+    name = "a CPU" if options.smoke else torch.cuda.get_device_name()
+    shape, tokens, device = (SHAPE | SMALL, 256, "cpu") if options.smoke else (SHAPE, options.tokens, "cuda")
+    peak = None if options.smoke else options.peak_tflops or peak_tflops(name)
+    table = Table(f"Training: steps of the shape of Qwen3-0.6B, rows of {tokens} positions, {name}", COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
-        model_make(Path(folder), options.shape)
-        vocabulary = options.shape["vocab_size"]
-        await measure("flat", flat(options.tokens, vocabulary), folder, options)
-        await measure("tree", tree(options.tokens, vocabulary), folder, options)
+        model_make(Path(folder), shape)
+        run = Run(folder, shape, tokens, device, peak, 1 if options.smoke else STEPS)
+        vocabulary = shape["vocab_size"]
+        for batch, samples, twice in (
+            ("flat", flat(tokens, vocabulary), False),
+            ("tree", tree(tokens, vocabulary, *((64, 8) if options.smoke else ())), False),
+            ("tree, layers computed twice", tree(tokens, vocabulary, *((64, 8) if options.smoke else ())), True),
+            ("full, layers computed twice", full(tokens, vocabulary), True),
+        ):
+            table.rows.append(await measure(batch, samples, run, checkpointing=twice))
+            print(f"{batch}: {table.rows[-1][3]} s a step", file=sys.stderr, flush=True)
+    theirs = [] if options.smoke else published(tokens)
+    table.rows += theirs
+    table.notes += ["Figures of a CPU mean nothing."] if options.smoke else notes_of(name, theirs)
+    table.write(options.json)
 
 
 if __name__ == "__main__":
