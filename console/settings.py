@@ -214,6 +214,7 @@ def WHITENOISE_IMMUTABLE_FILE_TEST(path: str, url: str) -> bool:
 # -- Who is calling -----------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "console.User"
 AUTHENTICATION_BACKENDS = [
+    "console.users.passwords.backend.PasswordBackend",
     "django.contrib.auth.backends.ModelBackend",
     "allauth.account.auth_backends.AuthenticationBackend",
 ]

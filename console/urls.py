@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from api import urls as api_urls
 from console.users.confirmation import AddressConfirmation
-from console.users.password_reset import PasswordReset
+from console.users.passwords.reset import PasswordReset
 
 ACCOUNT = "_allauth/browser/v1/"
 

@@ -22,6 +22,7 @@ from django.http import HttpRequest
 from console.users.addresses import address_check
 from console.users.models import User
 from console.users.networks import client_network, network_is_known
+from console.users.passwords.backend import mismatch
 from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
 from console.users.sign_ins import signed_out_elsewhere
@@ -67,6 +68,12 @@ class AccountAdapter(DefaultAccountAdapter):
         if not ratelimit.consume(request, action="login_elsewhere", key=account):
             self._rollback_login_failed_rl_usage()
             raise self.validation_error("too_many_login_attempts")
+
+    def validation_error(self, code: str, *args: Any) -> ValidationError:
+        if code == "email_password_mismatch":
+            return ValidationError(mismatch(), code=code)
+        error: ValidationError = super().validation_error(code, *args)
+        return error
 
     def send_account_already_exists_mail(self, email: str) -> None:
         # A new account's password is hashed: without as much work here the time would tell who has one.

@@ -13,7 +13,7 @@ from console.audit.models import AuditRecord
 from console.config.sign_up import SignUp, is_loopback, sign_up_read
 from console.users.models import ApiKey, Membership, Project, User
 from support import factories
-from support.signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in
+from support.signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in, sign_in
 from tinkerscript.wire.account import Role
 
 PUBLIC = "https://train.example.org"
@@ -216,19 +216,97 @@ def test_a_password_reset_by_another_address_does_not_confirm_the_accounts_own(s
     assert not EmailAddress.objects.get(email=NEW["email"]).verified
 
 
-def test_sign_up_does_not_tell_who_has_an_account(db: None, settings: Settings, monkeypatch) -> None:
+@pytest.fixture
+def confirmed(db: None, settings: Settings) -> User:
+    """Alice, on a server that takes everyone and has addresses confirmed."""
     policy(settings, "open")
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     alice = factories.user_make("alice")
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
-    hashed: list[str] = []
+    return alice
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one with each password that is hashed: most of the time that a sign-in takes."""
+    counted: list[str] = []
     encode = MD5PasswordHasher.encode  # the hasher of the tests
-    monkeypatch.setattr(MD5PasswordHasher, "encode", lambda self, *of: hashed.append("once") or encode(self, *of))
+    monkeypatch.setattr(MD5PasswordHasher, "encode", lambda self, *of: counted.append("once") or encode(self, *of))
+    return counted
+
+
+def test_sign_up_does_not_tell_who_has_an_account(confirmed: User, hashed: list[str]) -> None:
     seen = []
-    for email in ("stranger@example.org", alice.email):
+    for email in ("stranger@example.org", confirmed.email):
         hashed.clear()
         client, status, body = sign_up(email)
         shown = {name for name, value in client.cookies.items() if value.value}
-        seen.append((status, body.replace(email, "EMAIL"), shown, len(hashed), client.get("/v1/account").status_code))
+        pending = ask(client, "GET", "auth/session").json()
+        seen.append((status, body.replace(email, "EMAIL"), shown, len(hashed), pending))
+        assert not is_in(client)
     assert seen[0] == seen[1]
-    assert [message.to for message in mail.outbox] == [["stranger@example.org"], [alice.email]]
+    assert [message.to for message in mail.outbox] == [["stranger@example.org"], [confirmed.email]]
+
+
+@pytest.mark.parametrize("claims", [0, 2])
+def test_the_chosen_password_does_not_tell_who_has_an_account(confirmed: User, hashed, settings, claims: int) -> None:
+    """Nor where accounts of the one who asks have the address among theirs, unconfirmed."""
+    settings.ACCOUNT_RATE_LIMITS = settings.ACCOUNT_RATE_LIMITS | {"confirm_email": None}
+    seen = []
+    for email, machine in (("stranger@example.org", "198.51.100.1"), (confirmed.email, "203.0.113.1")):
+        for number in range(claims):
+            own = factories.user_make(f"own{number}")
+            own.set_password(NEW["password"])
+            own.save()
+            EmailAddress.objects.create(user=own, email=f"{number}{email}", verified=True, primary=True)
+            EmailAddress.objects.create(user=own, email=email)
+        browser, _, _ = sign_up(email)
+        mail.outbox.clear()
+        for client in (browser, Client()):
+            for _ in range(3):
+                hashed.clear()
+                tried = ask(client, "POST", "auth/login", NEW | {"email": email}, REMOTE_ADDR=machine)
+                shown = {name for name, value in client.cookies.items() if value.value}
+                seen.append((email, tried.status_code, tried.json(), shown, len(hashed), list(mail.outbox)))
+        hashed.clear()
+        Client().post("/admin/login/", {"username": email, "password": NEW["password"]})
+        seen.append((email, len(hashed)))
+        User.objects.filter(email__startswith="own").delete()
+    of = [[each[1:] for each in seen if each[0] == email] for email in ("stranger@example.org", confirmed.email)]
+    assert of[0] == of[1]
+    assert of[0][0][0] == 400 and "confirmed" in str(of[0][0][1]) and of[0][0][3] == 1
+    assert "too many" in str(of[0][-2][1]).lower()
+
+
+def test_who_lost_the_mail_of_a_sign_up_gets_in_by_a_password_that_is_set_by_mail(confirmed: User) -> None:
+    browser, _, _ = sign_up()
+    assert ask(browser, "POST", "auth/login", NEW).status_code == 400
+    ask(Client(), "POST", "auth/password/request", {"email": NEW["email"]})
+    reset = {"key": key_in(mail.outbox[-1], "reset-password"), "password": OTHER_PASSWORD}
+    ask(Client(), "POST", "auth/password/reset", reset)
+    assert ask(browser, "POST", "auth/login", NEW | {"password": OTHER_PASSWORD}).status_code == 200
+
+
+def test_an_account_that_an_operator_made_without_an_address_is_mailed_a_link_at_its_sign_in(confirmed: User) -> None:
+    made = factories.user_make("made")
+    browser = Client()
+    asked = ask(browser, "POST", "auth/login", {"email": made.email, "password": factories.PASSWORD})
+    assert asked.status_code == 401 and mail.outbox[-1].to == [made.email]
+    assert confirm(browser)[0] == 401 and sign_in(browser, made).status_code == 200
+
+
+def test_adding_an_address_does_not_tell_who_has_an_account(confirmed: User) -> None:
+    sign_up()
+    mailed = Client()
+    assert confirm(mailed, password=NEW["password"])[0] == 401
+    assert ask(mailed, "POST", "auth/login", NEW).status_code == 200
+    seen = []
+    for email in ("stranger@example.org", confirmed.email):
+        mail.outbox.clear()
+        added = ask(mailed, "POST", "account/email", {"email": email})
+        made = ask(mailed, "PATCH", "account/email", {"email": email, "primary": True})
+        again = ask(mailed, "PUT", "account/email", {"email": email})
+        shown = [(each.status_code, each.content.decode().replace(email, "EMAIL")) for each in (added, made, again)]
+        seen.append((shown, [message.to == [email] for message in mail.outbox]))
+        ask(mailed, "DELETE", "account/email", {"email": email})
+    assert seen[0] == seen[1]

@@ -46,7 +46,7 @@ export async function verifyEmail(wanted: Confirmation): Promise<void> {
   const { status, answer } = await allauth("POST", "auth/email/verify", wanted);
   if (status === 200 || status === 401) return;
   const error = authError(status, answer);
-  if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Sign in to be sent a new one.");
+  if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Set a new password by mail: that confirms the address too.");
   throw error;
 }
 
