@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.conf import settings
 from django.db.models import F
 
+from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling.models import RestartCount
 
 LOG_LINES = 40
@@ -27,6 +28,11 @@ def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:
         "cause": f"Its runtime was killed and has not ended for {lasted_s:.0f} s: {said}",
         "hint": "Whoever runs the server ends it on its machine. Start a new session from the last state meanwhile.",
     }
+
+
+def model_gone(error: UnknownBaseModel | InvalidRequest) -> dict[str, str]:
+    """The base model of a session that has not run yet was taken from the server after the session was asked for."""
+    return {"code": "model_gone", "cause": str(error), "hint": error.hint}
 
 
 def disk_full(*, free_bytes: int, needed: str) -> dict[str, str]:

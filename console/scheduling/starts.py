@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
+from console.catalogue.base_models import base_model_resolve
+from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling import failures, liveness
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.choice import session_launcher
@@ -78,6 +80,8 @@ class QueuedStarts:
             self.later.pop(session_id, None)
             move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
             return
+        if self._model_gone(session):
+            return
         devices_decide(session)
         now = timezone.now()
         later = self.later.get(session_id)
@@ -133,6 +137,23 @@ class QueuedStarts:
             requeue(session, reason, session.restarts)
             return
         waiting_note(session, reason, now)
+
+    def _model_gone(self, session: Session) -> bool:
+        """Whether its base model is not on this server any more: each of its runtimes would be refused.
+
+        A session that ran before keeps what it has, suspended, until it is woken; a new one fails at once.
+        """
+        try:
+            base_model_resolve(session.base_model)
+        except (UnknownBaseModel, InvalidRequest) as gone:
+            self.later.pop(session.id, None)
+            self._ended.discard(session.id)
+            if session.launcher:
+                move(session, SessionState.SUSPENDED, reason=str(gone), desired=Desired.SUSPEND, restarts=0)
+            else:
+                move(session, SessionState.FAILED, reason=str(gone), failure=failures.model_gone(gone))
+            return True
+        return False
 
     def _refuse_disk_full(self, session: Session, free_bytes: int) -> None:
         """A session that ran before waits for free space and continues from its state; a new one fails at once."""

@@ -1,6 +1,6 @@
 """The states of a session and the one table of allowed moves.
 
-    queued        -> provisioning, stopped, cancelled, failed
+    queued        -> provisioning, suspended, stopped, cancelled, failed
     provisioning  -> loading, queued, stopping, failed
     loading       -> ready, queued, stopping, failed
     ready         -> suspended, queued, stopping, failed
@@ -39,6 +39,8 @@ MOVES: dict[tuple[S, S], set[Actor]] = {
     (S.PROVISIONING, S.QUEUED): {Actor.RECONCILER},
     (S.LOADING, S.QUEUED): {Actor.RECONCILER},
     (S.READY, S.QUEUED): {Actor.RECONCILER},
+    # What it starts from is not on the server now; it can be woken once it is.
+    (S.QUEUED, S.SUSPENDED): {Actor.RECONCILER},
     # Scale to zero and back.
     (S.READY, S.SUSPENDED): {Actor.RECONCILER},
     (S.SUSPENDED, S.QUEUED): {Actor.USER, Actor.RECONCILER},
