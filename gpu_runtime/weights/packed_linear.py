@@ -36,12 +36,18 @@ class _Job(ctypes.Structure):
     ]
 
 
+class Weight(ctypes.Structure):
+    """``struct weight`` of the C files: ``[rows, columns]`` in panels."""
+
+    _fields_ = [("panels", ctypes.c_void_p), ("rows", ctypes.c_size_t), ("columns", ctypes.c_size_t)]
+
+
 class _Product(ctypes.Structure):
-    """``struct product`` of the C file."""
+    """``struct product`` of the C files."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("out", "x", "weight", "bias")),
-        *((name, ctypes.c_size_t) for name in ("rows", "columns", "columns_in")),
+        *(("out", ctypes.c_void_p), ("weight", ctypes.POINTER(Weight))),
+        *(("bias", ctypes.c_void_p), ("rows", ctypes.c_size_t)),
     ]
 
 
@@ -49,20 +55,19 @@ class PackedLinear:
     """A weight ``[N, K]`` in panels. Call it as a linear layer: ``inputs [..., K]`` to ``[..., N]``."""
 
     def __init__(self, library: ctypes.CDLL, shape: tuple[int, int]) -> None:
-        rows, self._columns = shape
-        self.panels = _pages.room(-(-rows // SIDE), self._columns, SIDE)
-        self._rows, self._product = rows, library.product
+        self._rows, self._columns = shape
+        self._panels = _pages.room(-(-self._rows // SIDE), self._columns, SIDE)
+        self.weight = Weight(self._panels.data_ptr(), *shape)  # for as long as this object lives
+        self._product = library.product
 
     def __call__(self, inputs: Tensor, _weight: Tensor, bias: Tensor | None) -> Tensor:
         inputs = inputs.contiguous()
         count = inputs.numel() // self._columns
         out = inputs.new_empty(*inputs.shape[:-1], self._rows)
-        scratch = inputs.new_empty(-(-count // SIDE) * SIDE * self._columns)
-        product = _Product(
-            out.data_ptr(), inputs.data_ptr(), self.panels.data_ptr(), bias.data_ptr() if bias is not None else None,
-            count, self._rows, self._columns,
-        )  # fmt: skip
-        self._product(product, scratch.data_ptr())
+        scratch = panels_room(inputs, count, self._columns)
+        biases = bias.data_ptr() if bias is not None else None
+        product = _Product(out.data_ptr(), ctypes.pointer(self.weight), biases, count)
+        self._product(product, inputs.data_ptr(), scratch.data_ptr())
         return out
 
     def jobs(self, pieces_NK: Sequence[Tensor]) -> Iterator[Job]:
@@ -73,10 +78,15 @@ class PackedLinear:
             raise ValueError(f"a weight of {self._rows} x {self._columns} float32 numbers is given as {shape}")
         if any(len(piece) % SIDE or not piece.is_contiguous() for piece in pieces_NK):
             pieces_NK = [torch.cat(list(pieces_NK))]
-        address = self.panels.data_ptr()
+        address = self._panels.data_ptr()
         for piece in pieces_NK:
             yield Job(address, piece)
             address += piece.nbytes
+
+
+def panels_room(like: Tensor, rows: int, columns: int) -> Tensor:
+    """Room for ``[rows, columns]`` in panels."""
+    return like.new_empty(-(-rows // SIDE) * SIDE * columns)
 
 
 def linear_pack(shape: tuple[int, int], dtype: torch.dtype) -> PackedLinear | None:
@@ -98,6 +108,6 @@ def panels_write(jobs: Sequence[Job]) -> None:
 def library() -> ctypes.CDLL | None:
     """``native/packed_linear.c``; None where it cannot be compiled."""
     if (found := compiled("packed_linear")) is not None:
-        found.product.argtypes, found.product.restype = [ctypes.POINTER(_Product), ctypes.c_void_p], None
+        found.product.argtypes, found.product.restype = [ctypes.POINTER(_Product), *[ctypes.c_void_p] * 2], None
         found.panels_write.argtypes, found.panels_write.restype = [ctypes.POINTER(_Job), ctypes.c_size_t], None
     return found

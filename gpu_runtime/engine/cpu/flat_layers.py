@@ -2,8 +2,8 @@
 
 A model that a CPU can train is so small that Python between the kernels takes a good part of a decoding step: a layer
 is a dozen modules, each chooses what to do by device and options, and each norm is eight operators of torch. Here a
-layer chooses once, and what lies between its products is ``layer_kernels``, or vLLM's operators where a shape or the
-processor is not one of theirs. The numbers are the same up to float32's rounding.
+layer chooses once, and all but its attention is ``layer_kernels``, or vLLM's operators where a shape or the processor
+is not one of theirs. The numbers are the same up to float32's rounding.
 
 A layer that is not exactly a plain Llama's in float32 (biases, adapters, quantized weights, several devices) stays as
 it is. Shapes: N tokens of a step, E width of the model.
@@ -29,6 +29,7 @@ from vllm.model_executor.models.llama import LlamaAttention, LlamaDecoderLayer, 
 from .layer_kernels import layer_kernels
 
 LINEARS = (QKVParallelLinear, RowParallelLinear, MergedColumnParallelLinear)
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Forward = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
@@ -75,13 +76,29 @@ def _linears(layer: Any) -> tuple[Any, ...]:
 
 
 def _flat(layer: Any) -> Forward:
-    attention, attend = layer.self_attn, _attend(layer.self_attn.attn)
-    norm = torch.ops._C.rms_norm.default  # noqa: SLF001 - vLLM's
+    attend, kernels = _attend(layer.self_attn.attn), layer_kernels(layer)
+    if kernels is None:
+        return _by_operators(layer, attend)
+    attention = layer.self_attn
+    sizes = [attention.q_size, attention.kv_size, attention.kv_size]
+
+    def forward(positions: Tensor, hidden_NE: Tensor, residual_NE: Tensor | None) -> tuple[Tensor, Tensor]:
+        if residual_NE is None:
+            residual_NE = torch.zeros_like(hidden_NE)
+        heads = kernels.before_attention(hidden_NE, residual_NE, positions)
+        return kernels.after_attention(attend(*heads.split(sizes, -1)), residual_NE), residual_NE
+
+    return forward
+
+
+def _by_operators(layer: Any, attend: Attend) -> Forward:
+    """By vLLM's and torch's operators, where a shape or the processor is not one of the kernels'."""
+    attention, rotary, silu = layer.self_attn, layer.self_attn.rotary_emb, nn.functional.silu
+    norm, add_and_norm = torch.ops._C.rms_norm.default, torch.ops._C.fused_add_rms_norm.default  # noqa: SLF001 - vLLM's
     before, between = layer.input_layernorm, layer.post_attention_layernorm
     epsilon, epsilon_between = before.variance_epsilon, between.variance_epsilon
     qkv, out, gate_up, down = _linears(layer)
     sizes = [attention.q_size, attention.kv_size, attention.kv_size]
-    rotate, add_and_norm, silu_and_mul = _between_products(layer)
 
     def forward(positions: Tensor, hidden_NE: Tensor, residual_NE: Tensor | None) -> tuple[Tensor, Tensor]:
         # ``cpu_linear`` is looked up each time: a hand-over of weights may replace it.
@@ -91,41 +108,17 @@ def _flat(layer: Any) -> Forward:
         else:
             normed_NE = hidden_NE
             add_and_norm(normed_NE, residual_NE, before.weight, epsilon)
-        heads = qkv.cpu_linear(normed_NE, qkv.weight, None)
-        rotate(heads, positions)
-        hidden_NE = out.cpu_linear(attend(*heads.split(sizes, -1)), out.weight, None)
+        query, key, value = qkv.cpu_linear(normed_NE, qkv.weight, None).split(sizes, -1)
+        rotary.forward_cpu(positions, query, key)
+        hidden_NE = out.cpu_linear(attend(query, key, value), out.weight, None)
         add_and_norm(hidden_NE, residual_NE, between.weight, epsilon_between)
-        gate_and_up = gate_up.cpu_linear(hidden_NE, gate_up.weight, None)
-        return down.cpu_linear(silu_and_mul(gate_and_up), down.weight, None), residual_NE
+        gate, up = gate_up.cpu_linear(hidden_NE, gate_up.weight, None).chunk(2, -1)
+        return down.cpu_linear(silu(gate).mul_(up), down.weight, None), residual_NE
 
     return forward
 
 
-def _between_products(layer: Any) -> tuple[Callable[..., None], Callable[..., None], Callable[[Tensor], Tensor]]:
-    """``rotate`` of queries and keys that stand side by side, ``add_and_norm``, both in place, and ``silu_and_mul``."""
-    attention = layer.self_attn
-    rotary, sizes = attention.rotary_emb, [attention.q_size, attention.kv_size, attention.kv_size]
-    if (kernels := layer_kernels(layer)) is not None:
-        heads = attention.num_heads + attention.num_kv_heads
-
-        def turned(rows: Tensor, positions: Tensor) -> None:
-            kernels.rotate(rows, positions, rotary.cos_sin_cache, heads)
-
-        return turned, kernels.add_and_norm, kernels.silu_and_mul
-    silu = nn.functional.silu
-
-    def rotated(rows: Tensor, positions: Tensor) -> None:
-        query, key, _ = rows.split(sizes, -1)
-        rotary.forward_cpu(positions, query, key)
-
-    def multiplied(both: Tensor) -> Tensor:
-        gate, up = both.chunk(2, -1)
-        return silu(gate).mul_(up)
-
-    return rotated, torch.ops._C.fused_add_rms_norm.default, multiplied  # noqa: SLF001 - vLLM's
-
-
-def _attend(attention: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _attend(attention: Any) -> Attend:
     """``attended`` of ``query``, ``key`` and ``value``, each ``[N, heads x size]``; keys and values are kept."""
     implementation, name = attention.impl, attention.layer_name
     heads, kept, size = attention.num_heads, attention.num_kv_heads, attention.head_size

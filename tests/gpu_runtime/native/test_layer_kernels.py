@@ -1,100 +1,153 @@
-"""What lies between the products of a layer: torch's formulas for few rows and many, in the same bits alone or not."""
+"""A layer but for its attention: the formulas in float64, for few rows and many, in the same bits alone or not."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import silu
 
 from gpu_runtime.engine.cpu import layer_kernels as module
-from gpu_runtime.engine.cpu.layer_kernels import LayerKernels, layer_kernels
-from gpu_runtime.native.compiled import compiled
+from gpu_runtime.engine.cpu.layer_kernels import LayerKernels, layer_kernels, library
+from gpu_runtime.weights.packed_linear import PackedLinear, panels_write
+from gpu_runtime.weights.packed_linear import library as products
 
-ROWS = [1, 7, 16, 200]
+ROWS = [1, 3, 7, 16, 17, 200]
+EPSILON, PLACES = 1e-5, 50
+
+
+def linear(rows: int, columns: int) -> SimpleNamespace:
+    weight_NK = torch.randn(rows, columns) / columns**0.5
+    packed = PackedLinear(products(), (rows, columns))
+    panels_write(list(packed.jobs([weight_NK])))
+    return SimpleNamespace(cpu_linear=packed, weight=weight_NK, input_size=columns)
+
+
+def norm(width: int) -> SimpleNamespace:
+    return SimpleNamespace(weight=torch.randn(width), variance_epsilon=EPSILON)
+
+
+def layer_make(*, width=48, inner=96, heads=3, kept=2, size=32, **rotary: object) -> SimpleNamespace:
+    """What is asked of vLLM's layer."""
+    angles = torch.arange(PLACES)[:, None] * 0.9 ** torch.arange(size // 2)
+    turns = torch.cat([angles.cos(), angles.sin()], dim=1)
+    fields = {"is_neox_style": True, "rotary_dim": size, "head_size": size, "cos_sin_cache": turns} | rotary
+    return SimpleNamespace(
+        input_layernorm=norm(width),
+        post_attention_layernorm=norm(width),
+        self_attn=SimpleNamespace(
+            qkv_proj=linear((heads + 2 * kept) * size, width), o_proj=linear(width, heads * size),
+            num_heads=heads, num_kv_heads=kept, head_dim=size, rotary_emb=SimpleNamespace(**fields),
+        ),
+        mlp=SimpleNamespace(gate_up_proj=linear(2 * inner, width), down_proj=linear(width, inner)),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def kernels() -> LayerKernels:
-    return LayerKernels(compiled("layer"))
+def layer() -> SimpleNamespace:
+    torch.manual_seed(0)
+    return layer_make()
+
+
+@pytest.fixture(scope="module")
+def kernels(layer) -> LayerKernels:
+    return LayerKernels(library(), layer)
+
+
+def normed(total: Tensor, norm: SimpleNamespace) -> Tensor:
+    return total / (total.square().mean(dim=1, keepdim=True) + EPSILON).sqrt() * norm.weight.double()
+
+
+def product(inputs: Tensor, linear: SimpleNamespace) -> Tensor:
+    return inputs @ linear.weight.double().T
+
+
+def near(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=2e-5, equal_nan=True)
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_a_norm_is_that_of_the_sum_and_the_sum_is_kept(kernels, rows):
+def test_before_attention_queries_and_keys_are_turned_by_their_positions_and_values_are_not(layer, kernels, rows):
     torch.manual_seed(rows)
-    x, residual, weight = torch.randn(rows, 96), torch.randn(rows, 96), torch.randn(96)
-    total = x.double() + residual.double()
-    expected = total / (total.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * weight.double()
-    kept = x + residual
-    kernels.add_and_norm(x, residual, weight, 1e-5)
-    assert torch.equal(residual, kept)
-    torch.testing.assert_close(x.double(), expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("rows", ROWS)
-def test_silu_of_the_gate_times_the_rest(kernels, rows):
-    torch.manual_seed(rows)
-    both = 20 * torch.randn(rows, 96)
-    both[0, :4] = torch.tensor([0.0, -200.0, 200.0, torch.nan])
-    gate, up = both.double().chunk(2, -1)
-    found = kernels.silu_and_mul(both)
-    torch.testing.assert_close(
-        found.double(), torch.nn.functional.silu(gate) * up, rtol=1e-6, atol=1e-6, equal_nan=True
-    )
-    assert found[0, 3].isnan()
-
-
-@pytest.mark.parametrize("rows", ROWS)
-def test_queries_and_keys_are_turned_by_their_positions_and_values_stay(kernels, rows):
-    torch.manual_seed(rows)
-    heads, size, places = 3, 32, 50
-    rows_N, positions = torch.randn(rows, 4 * size), torch.randint(places, (rows,))
-    angles = torch.arange(places)[:, None] * 0.9 ** torch.arange(size // 2)
-    turns = torch.cat([angles.cos(), angles.sin()], dim=1)
-    expected = rows_N.clone().double().view(rows, 4, size)
+    hidden, residual, positions = torch.randn(rows, 48), torch.randn(rows, 48), torch.randint(PLACES, (rows,))
+    total = hidden + residual
+    attention, given = layer.self_attn, hidden.clone()
+    expected = product(normed(total.double(), layer.input_layernorm), attention.qkv_proj).view(rows, 7, 32)
     low, high = expected.chunk(2, -1)
-    cosine, sine = (each[positions][:, None].double() for each in turns.chunk(2, -1))
-    expected[:, :heads] = torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)[:, :heads]
-    kernels.rotate(rows_N, positions, turns, heads)
-    torch.testing.assert_close(rows_N.double(), expected.flatten(1), rtol=1e-6, atol=1e-6)
+    cosine, sine = (each[positions][:, None].double() for each in attention.rotary_emb.cos_sin_cache.chunk(2, -1))
+    turned = torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
+    expected[:, :5] = turned[:, :5]
+    near(kernels.before_attention(hidden, residual, positions), expected.flatten(1))
+    assert torch.equal(residual, total)
+    assert torch.equal(hidden, given)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_after_attention_its_output_is_in_the_residual_and_the_layers_is_returned(layer, kernels, rows):
+    torch.manual_seed(rows)
+    attended, residual = torch.randn(rows, 96), 30 * torch.randn(rows, 48)
+    total = residual.double() + product(attended.double(), layer.self_attn.o_proj)
+    gate, up = product(normed(total, layer.post_attention_layernorm), layer.mlp.gate_up_proj).chunk(2, -1)
+    found = kernels.after_attention(attended, residual)
+    near(residual, total)
+    near(found, product(silu(gate) * up, layer.mlp.down_proj))
+
+
+def test_gates_of_any_size_and_what_is_not_a_number(layer):
+    """exp of a large number would be infinite; a number that is none must not become one."""
+    large = layer_make()
+    large.mlp.gate_up_proj = linear(192, 48)
+    large.mlp.gate_up_proj.weight *= 300
+    panels_write(list(large.mlp.gate_up_proj.cpu_linear.jobs([large.mlp.gate_up_proj.weight])))
+    attended, residual = torch.randn(20, 96), torch.randn(20, 48)
+    attended[4, 5] = torch.nan
+    total = residual.double() + product(attended.double(), large.self_attn.o_proj)
+    gate, up = product(normed(total, large.post_attention_layernorm), large.mlp.gate_up_proj).chunk(2, -1)
+    found = LayerKernels(library(), large).after_attention(attended, residual)
+    expected = product(silu(gate) * up, large.mlp.down_proj)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0.5, equal_nan=True)
+    assert expected.abs().nan_to_num(0).max() > 1e4
+    assert found.isnan().any(dim=1).tolist() == [row == 4 for row in range(20)]
 
 
 def test_a_row_has_the_same_bits_alone_and_among_others(kernels):
-    x, residual, weight = torch.randn(150, 64), torch.randn(150, 64), torch.randn(64)
-    both, alone = (x.clone(), residual.clone()), (x[70:71].clone(), residual[70:71].clone())
-    kernels.add_and_norm(*both, weight, 1e-6)
-    kernels.add_and_norm(*alone, weight, 1e-6)
-    assert torch.equal(both[0][70:71], alone[0])
-    assert torch.equal(kernels.silu_and_mul(x)[70:71], kernels.silu_and_mul(x[70:71]))
+    torch.manual_seed(5)
+    hidden, attended, residual = torch.randn(150, 48), torch.randn(150, 96), torch.randn(150, 48)
+    positions = torch.randint(PLACES, (150,))
 
+    def both(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        kept = residual[rows].clone()
+        heads = kernels.before_attention(hidden[rows].clone(), kept, positions[rows])
+        return heads, kernels.after_attention(attended[rows].clone(), kept), kept
 
-def a_layer(**changes: object) -> SimpleNamespace:
-    """What is asked of vLLM's layer."""
-    rotary = {"is_neox_style": True, "rotary_dim": 32, "head_size": 32, "cos_sin_cache": torch.zeros(4, 32)}
-    rotary |= {name: changes.pop(name) for name in list(changes) if name in rotary}
-    fields = {"head_dim": 32, "width": 64, "inner": 96} | changes
-    return SimpleNamespace(
-        self_attn=SimpleNamespace(head_dim=fields["head_dim"], rotary_emb=SimpleNamespace(**rotary)),
-        input_layernorm=SimpleNamespace(weight=torch.zeros(fields["width"])),
-        mlp=SimpleNamespace(down_proj=SimpleNamespace(input_size=fields["inner"])),
-    )
+    together = both(slice(150))
+    for rows in (slice(70, 71), slice(3, 19), slice(0, 40)):
+        assert all(torch.equal(alone, among[rows]) for alone, among in zip(both(rows), together, strict=True))
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"is_neox_style": False}, {"rotary_dim": 16}, {"head_dim": 48, "head_size": 48, "rotary_dim": 48},
-        {"width": 40}, {"inner": 100}, {"cos_sin_cache": torch.zeros(4, 32, dtype=torch.bfloat16)},
-        {"cos_sin_cache": torch.zeros(32, 4).T},
+        {"is_neox_style": False}, {"rotary_dim": 16}, {"size": 48}, {"width": 40}, {"inner": 100},
+        {"cos_sin_cache": torch.zeros(4, 32, dtype=torch.bfloat16)}, {"cos_sin_cache": torch.zeros(32, 4).T},
     ],
 )  # fmt: skip
 def test_a_layer_of_another_shape_is_left_to_vllm(monkeypatch, changes):
     monkeypatch.setattr(module, "is_suited", lambda: True)
-    assert layer_kernels(a_layer()) is not None
-    assert layer_kernels(a_layer(**changes)) is None
+    assert layer_kernels(layer_make()) is not None
+    assert layer_kernels(layer_make(**changes)) is None
 
 
-def test_another_processor_or_no_compiler_leaves_it_to_vllm(monkeypatch):
+def test_a_layer_that_multiplies_otherwise_is_left_to_vllm(monkeypatch, layer):
+    monkeypatch.setattr(module, "is_suited", lambda: True)
+    mixed = layer_make()
+    mixed.mlp.down_proj.cpu_linear = torch.nn.functional.linear
+    assert layer_kernels(mixed) is None
+
+
+def test_another_processor_or_no_compiler_leaves_it_to_vllm(monkeypatch, layer):
     monkeypatch.setattr(module, "is_suited", lambda: False)
-    assert layer_kernels(a_layer()) is None
+    assert layer_kernels(layer) is None
     monkeypatch.setattr(module, "is_suited", lambda: True)
     monkeypatch.setattr(module, "compiled", lambda _: None)
-    assert layer_kernels(a_layer()) is None
+    assert layer_kernels(layer) is None
