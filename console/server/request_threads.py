@@ -1,8 +1,8 @@
 """The threads in which Django does what a request needs outside the event loop, and their connections to the database.
 
 Django would give each request a thread of its own, and asgiref a second one that waits for the end of the first: 0.3 ms
-of CPU. What a thread keeps beside its stack are connections to the database, and Django closes those at the end of a
-request, so that the thread that the next one gets is as good as new.
+of CPU. What a thread keeps beside its stack are connections to the database. At the end of a request Django closes
+those that are broken, have a transaction open or are over their age, so that the thread is as good as new for the next.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,6 +36,7 @@ class KeptThreads:
             if is_done and len(self._idle) < MAX_KEPT:
                 self._idle.append(executor)
             else:  # after an error or a cancellation it may be at work still
+                executor.submit(connections.close_all)
                 executor.shutdown(wait=False)
 
 

@@ -5,11 +5,13 @@ import threading
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection
+from django.db import connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from console.asgi import plain
 from console.server.request_threads import MAX_KEPT, KeptThreads
 from support.asgi_calls import Call
+from support.waiting import wait_until
 
 
 async def nothing(*_: object) -> None:
@@ -86,16 +88,59 @@ async def test_a_thread_whose_request_was_cancelled_is_nobodys() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_thread_that_is_kept_has_no_connection_of_the_request_before(api_key) -> None:
-    open_in: list[bool] = []
+async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_one(api_key, monkeypatch) -> None:
+    """SQLite's are kept by their thread, PostgreSQL's for all threads (tests/console/test_kept_connections.py)."""
+    opened: list[object] = []
+    connected = BaseDatabaseWrapper.connect
+    if connection.vendor == "sqlite":
+        monkeypatch.setattr(BaseDatabaseWrapper, "connect", lambda self: opened.append(self) or connected(self))
+    kept = KeptThreads(plain)
+
+    async def ask() -> None:
+        status, _, _ = await Call(kept, "GET", "/v1/sessions", key=api_key).answer()
+        assert status == 200
+
+    await ask()
+    opened.clear()
+    await ask()
+    await ask()
+    assert opened == []
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_next_request_gets_no_connection_with_a_transaction_open(api_key) -> None:
+    found: list[bool] = []
+
+    def leave_open() -> None:
+        connection.ensure_connection()
+        connection.set_autocommit(False)
 
     async def django(scope, receive, send) -> None:
-        if scope["path"] == "/look":
-            open_in.append(await sync_to_async(lambda: connection.connection is not None)())
-        else:
-            await plain(scope, receive, send)
+        if scope["path"] == "/leave":
+            await sync_to_async(leave_open)()
+        await plain(scope, receive, send)
+        if scope["path"] == "/leave":
+            found.append(await sync_to_async(lambda: connection.connection is None)())
 
     kept = KeptThreads(django)
+    await Call(kept, "GET", "/leave", key=api_key).answer()
     status, _, _ = await Call(kept, "GET", "/v1/sessions", key=api_key).answer()
-    await kept({"path": "/look"}, nothing, nothing)
-    assert status == 200 and open_in == [False]
+    assert status == 200 and found == [True]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_thread_that_is_not_kept_closes_its_connection(api_key) -> None:
+    left: list[BaseDatabaseWrapper] = []
+
+    def look() -> None:
+        connection.ensure_connection()
+        left.append(connections["default"])
+        left[0].inc_thread_sharing()
+
+    async def fails(*_: object) -> None:
+        await sync_to_async(look)()
+        raise ValueError("as asked")
+
+    with pytest.raises(ValueError, match="as asked"):
+        await KeptThreads(fails)({}, nothing, nothing)
+    await asyncio.to_thread(wait_until, lambda: left[0].connection is None)
