@@ -33,11 +33,10 @@ nightly:
 	@$(SETUP) runtime dev launchers engines + browser + clients evaluators + cookbook
 	@$(RUN) tests/nightly.py
 
-## make gpu          on a machine with CUDA builds installed (tests/gpu/RESULTS.md says how): correctness, then speed
+## make gpu          on a machine with GPUs: set-up into .venv-cuda, correctness, speed, GSM8K; writes tests/gpu/RESULTS.md
 gpu:
-	@$(RUN) -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make gpu: torch sees no CUDA device; tests/gpu/RESULTS.md says what to install")'
-	@$(RUN) -m pytest -m gpu tests/gpu -v
-	@$(RUN) tests/gpu/throughput.py
+	@$(SETUP) cuda
+	@.venv-cuda/bin/python tests/gpu/run.py $(OPTIONS)
 
 ## make light        set-up without torch or vLLM, to work on the control plane, the client, the gateway or the docs
 light:
@@ -72,5 +71,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-evaluators .venv-cookbook .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-evaluators .venv-cookbook .venv-litellm .venv-trl .venv-cuda frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker helm evaluators cookbook benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker helm evaluators cookbook benchmarks cuda)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
@@ -264,6 +264,33 @@ make_trl() {
     "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet --require-hashes --no-deps -r requirements/trl.lock
 }
 
+# For `make gpu`. Of torch and vLLM .venv has the builds for CPUs, which have the same names: so it is one of its own.
+CUDA_MB=16000
+install_cuda() {
+  local free_mb
+  if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+    say "set-up: nvidia-smi lists no GPU. This machine has no NVIDIA driver, or its container was given no device (--gpus all)."
+    exit 1
+  fi
+  [ -x .venv-cuda/bin/python ] || rm -f "$stamps/cuda"
+  free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
+  if ! [ -e "$stamps/cuda" ] && [ "$free_mb" -lt "$CUDA_MB" ]; then
+    say "set-up failed: $PWD has $free_mb MB free, $CUDA_MB are needed for the builds for CUDA. Free some, or move this folder."
+    exit 1
+  fi
+  step cuda "torch, vLLM and DeepSpeed for NVIDIA GPUs, in .venv-cuda (12 GB)" \
+    "$(hash_of "$stamps/venv" requirements/{runtime-cuda,runtime-source,server,gateway,launchers,dev}.lock pyproject.toml)" make_cuda
+}
+make_cuda() {
+  local python=.venv-cuda/bin/python lock
+  "$venv/bin/python" -m venv --clear --without-pip .venv-cuda || return
+  for lock in runtime-cuda server gateway launchers dev; do
+    install_with "$python" --require-hashes --no-deps -r "requirements/$lock.lock" || return
+  done
+  DS_BUILD_OPS=0 install_with "$python" --require-hashes --no-deps --no-build-isolation -r requirements/runtime-source.lock &&
+    install_with "$python" --no-deps --no-build-isolation -e .
+}
+
 # one_at_a_time: set-ups of this checkout share its environments, uv's cache and the log. Its chains are of one set-up.
 SETUP_WAIT_S=3600
 one_at_a_time() {
@@ -288,7 +315,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | helm | evaluators | cookbook | benchmarks) "install_$wanted" ;;
+    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | helm | evaluators | cookbook | benchmarks | cuda) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done
