@@ -71,5 +71,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-evaluators .venv-cookbook .venv-litellm .venv-trl .venv-cuda frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-evaluators .venv-cookbook .venv-litellm .venv-trl .venv-cuda .venv-cuda-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

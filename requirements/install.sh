@@ -255,13 +255,14 @@ install_benchmarks() {
     "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_own_venv litellm
   [ -x .venv-trl/bin/python ] || rm -f "$stamps/trl"
   step trl "TRL for tests/benchmarks/grpo_step.py, in .venv-trl (250 MB)" \
-    "$(hash_of "$stamps/venv" requirements/trl.lock)" make_trl
+    "$(hash_of "$stamps/venv" requirements/trl.lock)" make_trl .venv
 }
+# make_trl VENV: VENV-trl sees the packages of VENV and adds its own few. uv does not look where a .pth file leads, and would
+# install all.
 make_trl() {
-  # It sees the packages of .venv and adds its own few. uv does not look where a .pth file leads, and would install all.
-  "$venv/bin/python" -m venv --clear --without-pip .venv-trl &&
-    (cd .venv-trl/lib/python*/site-packages && echo "../../../../$venv/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
-    "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet --require-hashes --no-deps -r requirements/trl.lock
+  "$venv/bin/python" -m venv --clear --without-pip "$1-trl" &&
+    (cd "$1-trl"/lib/python*/site-packages && echo "../../../../$1/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
+    "$venv/bin/python" -m pip --python "$1-trl/bin/python" install --quiet --require-hashes --no-deps -r requirements/trl.lock
 }
 
 # For `make gpu`. Of torch and vLLM .venv has the builds for CPUs, which have the same names: so it is one of its own.
@@ -272,14 +273,14 @@ install_cuda() {
     say "set-up: nvidia-smi lists no GPU. This machine has no NVIDIA driver, or its container was given no device (--gpus all)."
     exit 1
   fi
-  [ -x .venv-cuda/bin/python ] || rm -f "$stamps/cuda"
+  { [ -x .venv-cuda/bin/python ] && [ -x .venv-cuda-trl/bin/python ]; } || rm -f "$stamps/cuda"
   free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
   if ! [ -e "$stamps/cuda" ] && [ "$free_mb" -lt "$CUDA_MB" ]; then
     say "set-up failed: $PWD has $free_mb MB free, $CUDA_MB are needed for the builds for CUDA. Free some, or move this folder."
     exit 1
   fi
   step cuda "torch, vLLM and DeepSpeed for NVIDIA GPUs, in .venv-cuda (12 GB)" \
-    "$(hash_of "$stamps/venv" requirements/{runtime-cuda,runtime-source,server,gateway,launchers,dev}.lock pyproject.toml)" make_cuda
+    "$(hash_of "$stamps/venv" requirements/{runtime-cuda,runtime-source,server,gateway,launchers,dev,trl}.lock pyproject.toml)" make_cuda
 }
 make_cuda() {
   local python=.venv-cuda/bin/python lock
@@ -288,7 +289,7 @@ make_cuda() {
     install_with "$python" --require-hashes --no-deps -r "requirements/$lock.lock" || return
   done
   DS_BUILD_OPS=0 install_with "$python" --require-hashes --no-deps --no-build-isolation -r requirements/runtime-source.lock &&
-    install_with "$python" --no-deps --no-build-isolation -e .
+    install_with "$python" --no-deps --no-build-isolation -e . && make_trl .venv-cuda
 }
 
 # one_at_a_time: set-ups of this checkout share its environments, uv's cache and the log. Its chains are of one set-up.

@@ -129,6 +129,35 @@ def test_too_little_memory_for_a_session_is_said_before_anything_is_downloaded(c
     assert says not in set_up(checkout, "runtime").stderr
 
 
+def program_put(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_there_is_a_gpu(checkout: Path) -> None:
+    program_put(checkout / ".venv" / "bin" / "uv", UV)
+    program_put(checkout / "bin" / "nvidia-smi", "#!/bin/sh\nexit 9\n")
+    with_path = {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}"}
+    none = set_up(checkout, "cuda", **with_path)
+    assert none.returncode == 1 and "nvidia-smi lists no GPU" in none.stderr
+    program_put(checkout / "bin" / "nvidia-smi", "#!/bin/sh\necho GPU 0: of a test\n")
+    program_put(checkout / "bin" / "df", "#!/bin/sh\necho; echo / 90000 75000 15000 50% /\n")
+    full = set_up(checkout, "cuda", **with_path)
+    assert full.returncode == 1 and "15000 MB free, 16000 are needed" in full.stderr
+    program_put(checkout / "bin" / "df", "#!/bin/sh\necho; echo / 90000 5000 85000 50% /\n")
+    assert "-cuda" not in (checkout / "calls").read_text(), "nothing was downloaded"
+    packages = checkout / ".venv-cuda-trl" / "lib" / "python3.11" / "site-packages"  # as the interpreter would make it
+    packages.mkdir(parents=True)
+    made = set_up(checkout, "cuda", **with_path)
+    assert made.returncode == 0, made.stderr
+    calls = [line for line in (checkout / "calls").read_text().splitlines() if "-cuda" in line and ".lock" in line]
+    locks = [re.findall(r"requirements/(\S+)\.lock", line)[0] for line in calls]
+    assert locks == ["runtime-cuda", "server", "gateway", "launchers", "dev", "runtime-source", "trl"]
+    assert all("--require-hashes --no-deps" in line for line in calls)
+    assert (packages / "runtime.pth").read_text() == "../../../../.venv-cuda/lib/python3.11/site-packages\n"
+
+
 @pytest.mark.parametrize(("status", "by"), [("0", ["uv"]), ("1", ["uv", "-m pip"])])
 def test_packages_come_with_uv_and_with_pip_where_uv_fails(checkout: Path, status: str, by: list[str]) -> None:
     uv = checkout / ".venv" / "bin" / "uv"
