@@ -110,6 +110,7 @@ def environment_set(device: str) -> None:
     if "VLLM_RPC_BASE_PATH" not in os.environ:
         os.environ["VLLM_RPC_BASE_PATH"] = str(sockets_folder())
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # its processes are all on this machine
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", "=lo")
     if device == "cpu":
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
         os.environ.setdefault("OMP_NUM_THREADS", str(machine_share.cpus()))

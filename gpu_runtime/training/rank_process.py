@@ -84,11 +84,13 @@ def is_out_of_memory(error: Exception) -> bool:
 
 def rank_environment(spec: RankSpec) -> None:
     """Set what torch and DeepSpeed read when they are imported and when the process group is made."""
+    interface = interface_toward(spec.peer) if spec.peer else "lo"
     os.environ.update(
         RANK=str(spec.rank),
-        LOCAL_RANK=str(spec.rank),
+        LOCAL_RANK=str(spec.local_rank),
         WORLD_SIZE=str(spec.world_size),
-        GLOO_SOCKET_IFNAME=interface_toward(spec.peer) if spec.peer else "lo",
+        GLOO_SOCKET_IFNAME=interface,
+        NCCL_SOCKET_IFNAME=f"={interface}",  # by itself NCCL listens on the machine's network, among its own ranks too
         OMP_NUM_THREADS=str(spec.threads),
         OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve other processes on these cores
         DS_ACCELERATOR=spec.device,
@@ -109,6 +111,8 @@ def rank_load(spec: RankSpec) -> "RankTrainer":
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     torch.set_num_threads(spec.threads)
+    if spec.device == "cuda":
+        torch.cuda.set_device(spec.torch_device)  # of whatever names none: Triton's kernels, collectives of objects
     backend = "nccl" if spec.device == "cuda" else "gloo"
     _process_group_make(spec, backend)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
@@ -134,7 +138,7 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
         return
     store = rendezvous_open(spec.rendezvous_path, spec.world_size)
     # As DeepSpeed would: ranks of NCCL name their device.
-    device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
+    device = torch.device(spec.torch_device) if backend == "nccl" and spec.world_size > 1 else None
     init_process_group(
         backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device,
         timeout=timedelta(seconds=COLLECTIVE_S),

@@ -26,6 +26,16 @@ class RankSpec:
     engine_nodes: int = 1  # over how many of the session's machines the engine is spread
     peer: str = ""  # the address of another of them: the ranks meet over the interface that leads there
 
+    @property
+    def local_rank(self) -> int:
+        """Its number among the ranks of its node, which is that of its device there too."""
+        return self.rank % (self.world_size // self.config.nodes)
+
+    @property
+    def torch_device(self) -> str:
+        """As torch names its device."""
+        return f"cuda:{self.local_rank}" if self.device == "cuda" else "cpu"
+
 
 def dtype_name(wanted: str, device: str) -> str:
     """``auto`` is float32 on a CPU, where bfloat16 is slower and less exact, and bfloat16 on a GPU."""

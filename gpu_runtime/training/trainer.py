@@ -53,7 +53,7 @@ class RankTrainer:
     def __init__(self, spec: RankSpec) -> None:
         self.spec, self.config = spec, spec.config
         torch.manual_seed(self.config.seed)
-        self.device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
+        self.device = torch.device(spec.torch_device)
         self.dtype = getattr(torch, dtype_name(self.config.dtype, spec.device))
         self._is_sharded = self.config.zero_stage == 3
         policy = policy_load(spec, self.dtype, trained=True)

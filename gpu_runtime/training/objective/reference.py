@@ -82,7 +82,7 @@ class EmaReference:
     def load(self, folder: Path) -> None:
         """Become what ``save`` wrote, of which a rank reads its part."""
         if (folder / FILE).exists():
-            saved = torch.load(folder / FILE, mmap=True)
+            saved = torch.load(folder / FILE, map_location="cpu", mmap=True)  # not on the device of who saved it
         else:
             mapped = tensors_map(folder / SHARDED_FILE / NAME)
             saved = [mapped[str(index)] for index in range(len(self._means))]

@@ -38,7 +38,7 @@ def policy_load(spec: RankSpec, dtype: torch.dtype, *, trained: bool = False) ->
         gradient_checkpointing=trained and spec.config.gradient_checkpointing,
         offload_activations=spec.config.offload_activations, shares_rows=spec.config.sequence_parallel,
     )  # fmt: skip
-    device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
+    device = torch.device(spec.torch_device)
     if spec.config.zero_stage != 3:
         return load(dtype=dtype).to(device)
     policy = load(dtype=_stored_dtype(Path(spec.base_model_path)) or dtype)
