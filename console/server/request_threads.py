@@ -41,9 +41,9 @@ class KeptThreads:
 
 
 def released_after(read: Callable[P, T]) -> Callable[P, T]:
-    """``read``, after which its thread holds no connection that is over its age; one in a transaction stays.
+    """``read``, after which its thread holds no connection, but for one in a transaction.
 
-    For a request that goes on to wait.
+    For a request that goes on to wait: as many as there are clients may do so at once.
     """
 
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,6 +52,6 @@ def released_after(read: Callable[P, T]) -> Callable[P, T]:
         finally:
             for connection in connections.all(initialized_only=True):
                 if not connection.in_atomic_block:
-                    connection.close_if_unusable_or_obsolete()
+                    connection.close()
 
     return reading
