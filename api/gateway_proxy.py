@@ -22,7 +22,7 @@ from console.server.request_id import request_id_of
 from console.server.request_threads import released_after
 from console.sessions.limits.queue_wait import queue_look
 from console.sessions.models import Session
-from console.sessions.runtime.leases import relay_key
+from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
 from tinkerscript.processes.tracing import span, trace_headers

@@ -53,12 +53,12 @@ def plain_responses(get_response: Callable) -> Callable:
     if iscoroutinefunction(get_response):
 
         async def respond_async(request: HttpRequest) -> HttpResponseBase:
-            return _headers_set(await get_response(request))
+            return plain_headers_set(await get_response(request))
 
         return respond_async
 
     def respond(request: HttpRequest) -> HttpResponseBase:
-        return _headers_set(get_response(request))
+        return plain_headers_set(get_response(request))
 
     return respond
 
@@ -81,7 +81,8 @@ def host_check(get_response: Callable) -> Callable:
     return respond
 
 
-def _headers_set(response: HttpResponseBase) -> HttpResponseBase:
+def plain_headers_set(response: HttpResponseBase) -> HttpResponseBase:
+    """Add them; the response."""
     if isinstance(response, HttpResponse) and "Content-Length" not in response:
         response.headers["Content-Length"] = str(len(response.content))
     response.headers.setdefault("X-Frame-Options", settings.X_FRAME_OPTIONS)

@@ -71,7 +71,7 @@ PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT), sch
 # Where this machine finds the server: an address that listens everywhere listens on loopback too.
 _internal_host = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST
 INTERNAL_URL = f"http://{_internal_host}:{PORT}"
-# Empty: the lease process that `manage.py up` runs, else the web server. See console/server/lease_process.py.
+# Empty: the lease process that `manage.py up` runs, else the web server. See api/lease_process.py.
 RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", "", schemes=("http", "https"))
 LEASE_PORT = read_int("TINKERSCRIPT_LEASE_PORT", 0, low=0, high=65535)
 LEASE_URL = f"http://{_internal_host}:{LEASE_PORT}" if LEASE_PORT else ""

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from api.relay.errors import RelayError
 from console.server.address_limit import caller_known
-from console.sessions.runtime.leases import episode_signing_keys
+from console.sessions.runtime.gateway_keys import episode_signing_keys
 from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, EpisodeClaim, read, verify
 
 MAX_KEY_LENGTH = 1024

@@ -30,7 +30,7 @@ from api.tinker.relaying import runtime_tell
 from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
-from console.sessions.runtime.leases import relay_key
+from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import own_loop_check, sampler_is_ready, sampler_of_model, sampler_paths_of
 from console.users.keys import KEY_PREFIX, key_model_check

@@ -18,7 +18,7 @@ from api.tinker.refusals import refused, samples_wanted
 from console.errors import InvalidRequest, NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
-from console.sessions.runtime.leases import relay_key
+from console.sessions.runtime.gateway_keys import relay_key
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import field_find, training_head, user_error
 

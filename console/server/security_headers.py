@@ -36,20 +36,21 @@ def security_headers(get_response: Callable) -> Callable:
     if iscoroutinefunction(get_response):
 
         async def respond_async(request: HttpRequest) -> HttpResponseBase:
-            return _headers_set(request, await get_response(request))
+            return security_headers_set(request.path, await get_response(request))
 
         return respond_async
 
     def respond(request: HttpRequest) -> HttpResponseBase:
-        return _headers_set(request, get_response(request))
+        return security_headers_set(request.path, get_response(request))
 
     return respond
 
 
-def _headers_set(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+def security_headers_set(path: str, response: HttpResponseBase) -> HttpResponseBase:
+    """Add them to the response to a request of ``path``; the response."""
     response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
-    if request.path.startswith(PRIVATE):
+    if path.startswith(PRIVATE):
         response.headers.setdefault("Cache-Control", "no-store")
     if settings.PUBLIC_URL.startswith("https://"):
         response.headers.setdefault("Strict-Transport-Security", HSTS)

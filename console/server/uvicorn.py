@@ -45,7 +45,7 @@ def config_make(*, lease: bool) -> uvicorn.Config:
     from django.conf import settings
 
     return uvicorn.Config(
-        "console.server.lease_process:application" if lease else "console.asgi:application",
+        "api.lease_process:application" if lease else "console.asgi:application",
         host=settings.HOST,
         port=port_of(lease=lease),
         http=BoundedHttp,

@@ -10,7 +10,7 @@ from django.utils import timezone
 from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.sessions.models import Checkpoint, Session
-from console.sessions.runtime.leases import episode_signing_keys
+from console.sessions.runtime.gateway_keys import episode_signing_keys
 from console.sessions.selectors import session_get
 from console.sessions.services import session_create
 from console.sessions.states import ENDED

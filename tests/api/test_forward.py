@@ -14,7 +14,7 @@ from api import gateway_proxy
 from console.asgi import application
 from console.live.models import EventRecord
 from console.sessions.models import Session
-from console.sessions.runtime.leases import relay_key
+from console.sessions.runtime.gateway_keys import relay_key
 from support import factories
 from support.asgi_calls import Call, FakeGateway
 from support.waiting import eventually

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
+from api.lease_process import application as lease_application
 from console.asgi import application, django, plain
 from console.plain_requests import is_plain
-from console.server.lease_process import application as lease_application
 from console.sessions.models import Session
 from support import factories
 from support.asgi_calls import Call

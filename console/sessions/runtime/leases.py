@@ -9,6 +9,7 @@ import hmac
 import json
 import re
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,11 +27,11 @@ from console.sessions.dry_run import engine_nodes
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session, Upload
+from console.sessions.runtime.gateway_keys import episode_signing_keys, relay_key
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import checkpoints_fail, session_move
-from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
@@ -52,6 +53,9 @@ PREFIX = "tml-ls-"
 ADDRESS = re.compile(r"[A-Za-z0-9.\-]+:(?P<port>[1-9]\d{0,4})")
 MAX_PORT = 65_535
 LEASED = ("id", "project_id", "state", "lease_sha256", "base_model")
+# What a heartbeat compares, and its orders say.
+BEATEN = ("id", "kind", "state", "state_since", "desired", "lease_sha256", "phase", "progress", "restarts",
+          "policy_version", "policy_version_high", "reward_mean", "accounting")  # fmt: skip
 # A session that serves calls is ready for this long: its next restart is counted anew. One of episodes: with each step.
 STEADY = timedelta(minutes=5)
 SHOWN = ("phase", "policy_version", "reward_mean", "accounting")  # of a heartbeat, to who watches a project
@@ -90,9 +94,18 @@ def lease_check(*, token: str) -> Session:
     return session
 
 
-def lease_lock(session: Session) -> Session:
-    """The row as it is now, held until the transaction ends. Raises StaleLease if the lease is another's by now."""
+def lease_named(*, token: str) -> Session:
+    """What the token says by itself, unsaved: whether that session has this lease is for ``lease_lock`` to see."""
+    return Session(id=token.removeprefix(PREFIX).partition(".")[0], lease_sha256=_sha256(token))
+
+
+def lease_lock(session: Session, columns: Sequence[str] = ()) -> Session:
+    """The row as it is now, held until the transaction ends; of its ``columns`` those that are named, or all.
+
+    Raises StaleLease if the lease is another's by now.
+    """
     held = Session.objects.select_for_update(no_key=True).filter(id=session.id, lease_sha256=session.lease_sha256)
+    held = held.only(*columns) if columns else held
     row = next(iter(held), None)  # ``first`` would have one row put in order
     if row is None or not row.lease_sha256 or SessionState(row.state).is_terminal:
         raise _stale()
@@ -105,17 +118,6 @@ def upload_lock(session: Session, upload: Upload) -> Session:
     if not Upload.objects.filter(id=upload.id).update(pending_bytes=0):  # counted as what it becomes
         raise NotFound("There is no such upload in this session.", hint="Open a new one.")
     return row
-
-
-def relay_key(*, session_id: str) -> str:
-    """What the control plane sends in X-Relay-Key to this session's gateway, and to no other's."""
-    return hmac.new(settings.SECRET_KEY.encode(), f"relay-key|{session_id}".encode(), hashlib.sha256).hexdigest()
-
-
-def episode_signing_keys(*, session_id: str) -> list[bytes]:
-    """The key that signs this session's episode keys; after it the one that signed them before a rotation, if any."""
-    secrets_of_server = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    return [episode_key.session_key(secret.encode(), session_id) for secret in secrets_of_server]
 
 
 def runtime_register(*, session: Session) -> Assignment:
@@ -162,7 +164,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
     """Renew the lease, store the runtime's status, return its orders. Raises StaleLease, InvalidRequest."""
     port = _port(body.address)
     with transaction.atomic():
-        row = lease_lock(session)
+        row = lease_lock(session, BEATEN)
         observed = _observed(row, body) | {"gateway_port": port}
         renewed = _renewed() | observed
         if not any(name in observed and observed[name] != getattr(row, name) for name in SHOWN):

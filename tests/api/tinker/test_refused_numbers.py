@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 
 from console.asgi import application
 from console.sessions.models import Session
-from console.sessions.runtime.leases import relay_key
+from console.sessions.runtime.gateway_keys import relay_key
 from support.asgi_calls import Call, FakeGateway
 from support.tinker_client import Client
 from support.tinker_harness import Wire, opening, step, training

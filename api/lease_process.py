@@ -4,8 +4,12 @@ Whatever people and agents do to the web processes, a runtime's heartbeat is tak
 """
 
 from console.plain_requests import plain_application
-from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all
-from console.server.request_threads import KeptThreads
+
+plain = plain_application()  # before the imports below: they need Django set up
+
+from api.heartbeats import Heartbeats  # noqa: E402
+from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all  # noqa: E402
+from console.server.request_threads import KeptThreads  # noqa: E402
 
 LEASE_PREFIX, HEALTH = "/v1/runtime/", "/healthz"
 
@@ -19,5 +23,5 @@ def _only_leases(django: Asgi) -> Asgi:
 
 
 application = RequestMiddleware(
-    dialects=refuse_all, tinker=refuse_all, django=_only_leases(KeptThreads(plain_application()))
+    dialects=refuse_all, tinker=refuse_all, django=_only_leases(KeptThreads(Heartbeats(plain)))
 )
