@@ -64,9 +64,9 @@ class Session(models.Model):
     policy_version_high = models.PositiveIntegerField(default=0)  # the highest ever: a replayed step is no progress
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
-    # Of the recorded steps. None: of an older server, and not added up yet (limits/usage_sums.py).
-    tokens_trained = models.PositiveBigIntegerField(null=True, default=0)
+    tokens_trained = models.PositiveBigIntegerField(null=True, default=0)  # None: not added up (limits/usage_sums.py)
     journal = models.JSONField(null=True)  # the copy of the runtime's: console/sessions/runtime/journal_copies.py
+    journal_bytes = models.PositiveBigIntegerField(default=0)  # of all files of that copy
     episodes_removed_at = models.DateTimeField(null=True)  # by age, long after its end: runtime/episode_expiry.py
 
     class Meta:

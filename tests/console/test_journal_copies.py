@@ -4,8 +4,9 @@ import hashlib
 
 import pytest
 
-from console.errors import Conflict, NotFound
+from console.errors import Conflict, NotFound, QuotaExceeded
 from console.object_store import client as object_store
+from console.sessions.limits import quotas
 from console.sessions.models import Session
 from console.sessions.runtime import leases, uploads
 from support import factories
@@ -29,6 +30,24 @@ def copy_write(session: Session, data: bytes, *follows: bytes) -> None:
     upload_id, commit = plan_for(session, data, *follows)
     for _ in range(2):
         uploads.upload_commit(session=session, upload_id=upload_id, body=commit)
+
+
+def test_the_copy_that_is_there_counts_against_the_projects_storage(running: Session, project) -> None:
+    def used() -> list[int]:
+        row = Session.objects.get(id=running.id)
+        return [quotas.quotas_get(project=project).storage_bytes.used, quotas.session_stored_bytes(session=row)]
+
+    upload_id, commit = plan_for(running, b"whole")
+    assert used() == [5, 5], "while it is uploaded"
+    uploads.upload_commit(session=running, upload_id=upload_id, body=commit)
+    assert used() == [5, 5], "and once it is there"
+    copy_write(running, b"changes", b"whole")
+    assert used() == [12, 12]
+    copy_write(running, b"another")
+    assert used() == [7, 7], "what was replaced is gone"
+    project.storage_quota_bytes = 7
+    with pytest.raises(QuotaExceeded, match="journals"):
+        quotas.storage_quota_check(project=project)
 
 
 def test_changes_come_after_a_whole_copy_until_another_replaces_them(running: Session) -> None:

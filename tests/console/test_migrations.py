@@ -77,6 +77,14 @@ def test_usage_of_the_last_week_has_what_an_older_server_added_up(project):
     assert recent_usage(project=project, within=timedelta(days=7)).runtime_s == pytest.approx(2 * 3600)
 
 
+def test_copies_of_journals_that_are_there_are_counted(project):
+    one = {"path": "j", "size_bytes": 5, "sha256": "x", "key": "k"}
+    journals = [None, one, {"files": [one, one | {"size_bytes": 7}]}]
+    made = [session_make(project, journal=journal) for journal in journals]
+    import_module("console.migrations.0069_bytes_of_journals_that_are_there").bytes_fill(apps, None)
+    assert [Session.objects.get(id=session.id).journal_bytes for session in made] == [0, 5, 12]
+
+
 def test_what_was_kept_of_the_log_of_a_last_runtime_is_its_first_chunk(db):
     before = ("console", "0057_logprobs_of_the_trainer")
     kept = MigrationLoader(None).project_state(before).apps.get_model("console", "RuntimeLog")

@@ -90,8 +90,8 @@ def person_queue_check(*, person: User | None) -> None:
 
 
 def storage_quota_check(*, project: Project, more_bytes: int = 0) -> None:
-    """Raises QuotaExceeded when the project's checkpoints and archived episodes fill what it may store, or would with
-    ``more_bytes`` beside them.
+    """Raises QuotaExceeded when the project's checkpoints, archived episodes and copies of journals fill what it may
+    store, or would with ``more_bytes`` beside them.
 
     Automatic ones are written all the same: without them a session could lose what it learned.
     """
@@ -100,7 +100,7 @@ def storage_quota_check(*, project: Project, more_bytes: int = 0) -> None:
     used = _storage_used(project) + more_bytes
     if used >= project.storage_quota_bytes:
         raise QuotaExceeded(
-            f"This project stores {used / GIB:.2f} GiB of checkpoints and episodes and may store "
+            f"This project stores {used / GIB:.2f} GiB of checkpoints, episodes and journals and may store "
             f"{project.storage_quota_bytes / GIB:.2f} GiB.",
             hint="Delete checkpoints, or sessions that have ended, that you no longer need.",
             details={"limit": project.storage_quota_bytes, "used": used},
@@ -112,14 +112,18 @@ def _sessions_used(project: Project) -> int:
 
 
 def _storage_used(project: Project) -> int:
-    return stored_bytes(session__project=project)
+    journals = Session.objects.filter(project=project).aggregate(total=Sum("journal_bytes"))["total"] or 0
+    return journals + _stored_bytes(session__project=project)
 
 
-def stored_bytes(**which: object) -> int:
-    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the object store.
+def session_stored_bytes(*, session: Session) -> int:
+    """What one session takes in the object store; of ``session`` its id and ``journal_bytes`` are read."""
+    return session.journal_bytes + _stored_bytes(session_id=session.id)
 
-    With what is being uploaded, the copy of a journal too: once that is there, it is not counted.
-    """
+
+def _stored_bytes(**which: object) -> int:
+    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the object store, and what
+    is being uploaded, the next copy of a journal too."""
     # What is being uploaded is in the store already.
     stored = [CheckpointState.UPLOADING, CheckpointState.COMMITTED]
     kept = Checkpoint.objects.filter(state__in=stored, **which)

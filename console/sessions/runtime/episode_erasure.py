@@ -82,7 +82,7 @@ def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
         for folder in FOLDERS:
             for key, upload_id, _ in list(object_store.multipart_list(_prefix(session, folder))):
                 object_store.multipart_abort(key, upload_id)
-        Session.objects.filter(id=session.id).update(journal=None)
+        Session.objects.filter(id=session.id).update(journal=None, journal_bytes=0)
     turn.renew()
     gone = [pack for pack in replaced if not pack.episodes.exclude(id=record.id).exists()]
     _unnamed_remove(session, gone=gone)

@@ -63,7 +63,7 @@ def _session_expire(session: Session, ends_at: float) -> None:
             for pattern in LOCAL_COPIES:
                 for path in (settings.DATA / "runtimes" / session.id).glob(pattern):
                     path.unlink(missing_ok=True)
-            Session.objects.filter(id=session.id).update(journal=None)
+            Session.objects.filter(id=session.id).update(journal=None, journal_bytes=0)
             for rows in _rows_of(session):
                 _rows_remove(rows, turn, ends_at)
             Session.objects.filter(id=session.id).update(episodes_removed_at=timezone.now())

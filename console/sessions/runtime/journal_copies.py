@@ -26,12 +26,16 @@ def copy_commit(*, session: Session, upload: Upload) -> None:
         row = upload_lock(session, upload)
         kept = _kept(row, follows=file.get("follows", []), sha256=file["sha256"])
         files = [*kept, {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}]
-        Session.objects.filter(id=session.id).update(journal={"files": files})
+        Session.objects.filter(id=session.id).update(journal={"files": files}, journal_bytes=_size_bytes(files))
         others = Upload.objects.filter(session=session, checkpoint=None, archive__isnull=True, packed__isnull=True)
         others.exclude(id=upload.id).delete()
     wanted = {each["key"] for each in files}
     if replaced := [each["key"] for each in journal_files(row.journal) if each["key"] not in wanted]:
         object_store.delete(replaced)
+
+
+def _size_bytes(files: list[dict]) -> int:
+    return sum(file["size_bytes"] for file in files)
 
 
 def _kept(session: Session, *, follows: list[str], sha256: str) -> list[dict]:

@@ -55,7 +55,7 @@ MAX_PORT = 65_535
 LEASED = ("id", "project_id", "state", "lease_sha256", "base_model")
 # What a heartbeat compares, and its orders say.
 BEATEN = ("id", "kind", "state", "state_since", "desired", "lease_sha256", "phase", "progress", "restarts",
-          "policy_version", "policy_version_high", "reward_mean", "accounting")  # fmt: skip
+          "policy_version", "policy_version_high", "reward_mean", "accounting", "journal_bytes")  # fmt: skip
 # A session that serves calls is ready for this long: its next restart is counted anew. One of episodes: with each step.
 STEADY = timedelta(minutes=5)
 SHOWN = ("phase", "policy_version", "reward_mean", "accounting")  # of a heartbeat, to who watches a project

@@ -3690,7 +3690,7 @@ export interface components {
             devices: components["schemas"]["Held"];
             /** @description Sessions that have not ended. */
             sessions: components["schemas"]["Held"];
-            /** @description Committed checkpoints and archived episodes. */
+            /** @description Checkpoints, archived episodes, copies of journals and uploads under way. */
             storage_bytes: components["schemas"]["Held"];
         };
         /**

@@ -143,7 +143,7 @@ class Quotas(Response):
 
     devices: Held = Field(description="GPUs of its runtimes; a runtime without one counts as one.")
     sessions: Held = Field(description="Sessions that have not ended.")
-    storage_bytes: Held = Field(description="Committed checkpoints and archived episodes.")
+    storage_bytes: Held = Field(description="Checkpoints, archived episodes, copies of journals and uploads under way.")
 
 
 class UsageList(Response):
