@@ -5,12 +5,13 @@
 Web server, lease process, reconciler and database are real ones. Sessions are created evenly over ``--day`` seconds,
 queue, and are started by the reconciler, whose launcher hands each lease to this program: a simulated runtime
 registers, beats once a second, reports and ends when its session is stopped. In between people begin and end episodes,
-call the relay and watch. Each SUSPENDED-th session is suspended once, woken by the next begin, and has a second runtime
-then. Each move of a session goes to a webhook. A session lives for an hour of that day, less where more than
-MOST_AT_ONCE would run at once; ``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a
-session does in its hour (DAY) it does the share ``--traffic``, each thing once at least, but for heartbeats: those are
-real ones, one a second of its life, with its machine's sample in every tenth and the counts of its episodes in all.
-Nothing here is multiplied. A real day has more: streamed calls, bytes in the object store, logs.
+call the relay, one call in STREAMED for a stream of pieces, and watch. Each SUSPENDED-th session is suspended once,
+woken by the next begin, and has a second runtime then. Each move of a session goes to a webhook. A session lives for an
+hour of that day, less where more than MOST_AT_ONCE would run at once; ``--share 0.05`` has each twentieth of them come,
+in everything else the same. Of what a session does in its hour (DAY) it does the share ``--traffic``, each thing once
+at least, but for heartbeats: those are real ones, one a second of its life, with its machine's sample in every tenth
+and the counts of its episodes in all.
+Nothing here is multiplied. A real day has more: bytes in the object store, logs, several web processes.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ MOST_AT_ONCE = 1000  # TINKERSCRIPT_MAX_RUNTIMES has a bound
 TOLD_S = 120.0
 CLIENTS = 64  # requests of people under way at once: more would only wait in the server
 SUSPENDED = 20  # one session in so many is suspended and woken
+STREAMED = 3  # one call in so many
 END_S = 90.0  # within which the last runtime of a session that was stopped is told to end
 WRONG = 1.33  # times the table, or less than one part in it
 # How the rows of the table begin, by what is counted here.
@@ -205,8 +207,10 @@ class Simulator:
         if await self._ask("begin", "POST", of, {"task": "t"}) is not None:
             session.count(begun=1, open=1)
         call = {"model": "m", "messages": [{"role": "user", "content": TEXT}]}
-        for _ in range(calls):
-            await self._ask("call", "POST", "/openai/v1/chat/completions", call, bearer=session.key)
+        for number in range(calls):
+            is_stream = number % STREAMED == STREAMED - 1
+            unit, asked = ("stream", call | {"stream": True}) if is_stream else ("call", call)
+            await self._ask(unit, "POST", "/openai/v1/chat/completions", asked, bearer=session.key)
         output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
         if await self._ask("end", "POST", f"{of}/ep_1/end", output) is not None:
             session.count(open=-1, trained=1)
@@ -318,6 +322,9 @@ class Simulator:
                 print(f"{unit}: {status} {text[:300]}", flush=True)
             return None
         self.done[unit] += 1
+        if unit == "stream":
+            self.done["piece"] += text.count("data: ")
+            return {}
         return json.loads(text) if text else {}
 
     async def _exchange(self, method: str, url: str, body: Any, headers: dict[str, str]) -> tuple[int, str]:
@@ -379,7 +386,10 @@ def run(
     for unit, took in sorted(simulator.took_s.items()):
         took.sort()
         print(f"{unit:12}{simulator.done[unit]:9}{took[len(took) // 2]:10.3f}{took[len(took) * 99 // 100]:9.3f}")
-    print(f"failed: {dict(simulator.failed) or 'none'}; watched for {simulator.done['watcher']} s")
+    print(
+        f"failed: {dict(simulator.failed) or 'none'}; watched for {simulator.done['watcher']} s; "
+        f"{simulator.done['piece']} pieces of streams"
+    )
     print(f"the database grew by {(measured.database_bytes() - size) / 1e6:.1f} MB")
     report(simulator.done, used_s, wall_s, postgres=postgres)
     each_ms = {name: 1000 * used / max(1, simulator.done["session"]) for name, used in used_s.items()}

@@ -25,8 +25,10 @@ from pathlib import Path
 import aiohttp
 import uvloop
 from serving import ROOT, Served, cpu_s, served
+from sse_upstream import put
 
 GATEWAY_BODY = json.dumps({"episode_id": "ep_1", "base_url": "http://127.0.0.1/openai/v1", "api_key": "k" * 120})
+STREAMED, PIECES, PIECE_S = b'"stream": true', 100, 0.03  # an answer of 100 tokens in 3 s
 BEGIN, END = {"task": "t"}, {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
 REQUESTS = {
     "GET /v1/sessions": ("GET", "/v1/sessions", None),
@@ -44,7 +46,7 @@ class Cost:
 
 
 class Gateway(asyncio.Protocol):
-    """Returns the same body for every request, at next to no cost."""
+    """Returns the same body for every request, at next to no cost, or the same pieces where a stream is asked for."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport, self.received = transport, b""
@@ -57,8 +59,16 @@ class Gateway(asyncio.Protocol):
         )
         if separator and len(body) >= length:
             self.received = b""
+            if STREAMED in body:
+                self._stream_on(PIECES)
+                return
             answer = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(GATEWAY_BODY)}\r\n\r\n"
             self.transport.write((answer + GATEWAY_BODY).encode())
+
+    def _stream_on(self, left: int) -> None:
+        """The next piece, and each PIECE_S another."""
+        if put(self.transport, left, PIECES):
+            asyncio.get_running_loop().call_later(PIECE_S, self._stream_on, left - 1)
 
 
 async def gateway_serve() -> None:
