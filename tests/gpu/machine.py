@@ -2,10 +2,12 @@
 
 import datetime
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,13 @@ DISK_GB = 80  # two states of a 1.5B model in the session's folder and in the st
 MEMORY_GB = 16  # of a device: less runs no part
 SHARED_MEMORY_GB = 1  # /dev/shm: NCCL between ranks; Docker gives a container 0.06 unless --shm-size says more
 INSTALL = "requirements/install.sh cuda"
+LOOK_S = 300
+LOOK = """
+import json, torch
+indices = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+devices = [(torch.cuda.get_device_name(index), *torch.cuda.mem_get_info(index)) for index in indices]
+print(json.dumps({"cuda": torch.version.cuda, "devices": devices}))
+"""
 
 
 @dataclass(frozen=True)
@@ -76,15 +85,15 @@ def machine_look(*, smoke: bool) -> Machine:
 
 
 def _devices(driver: str) -> tuple[Device, ...]:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise SystemExit(f"make gpu: torch sees no CUDA device. {no_device_words(torch.version.cuda, driver)}")
-    found = []
-    for index in range(torch.cuda.device_count()):
-        free, total = torch.cuda.mem_get_info(index)
-        found.append(Device(torch.cuda.get_device_name(index), total / 1e9, free / 1e9))
-    return tuple(found)
+    """By a process of its own: one that has looked at a device keeps some of its memory until it ends."""
+    looked = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=LOOK_S)
+    if looked.returncode != 0:
+        last = (looked.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise SystemExit(f"make gpu: torch does not work here ({last}): {INSTALL}")
+    found = json.loads(looked.stdout.splitlines()[-1])
+    if not found["devices"]:
+        raise SystemExit(f"make gpu: torch sees no CUDA device. {no_device_words(found['cuda'], driver)}")
+    return tuple(Device(name, total / 1e9, free / 1e9) for name, free, total in found["devices"])
 
 
 def no_device_words(cuda: str | None, driver: str) -> str:

@@ -18,7 +18,7 @@ from gpu.report import Report, report_read
 
 ROOT = Path(__file__).resolve().parents[2]
 TAIL = 25  # lines of a failed part's output
-END_S = 60  # after SIGTERM
+END_S = 150  # after SIGTERM: a server ends its runtimes first
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -75,6 +75,8 @@ def part_run(name: str, part: Part, folder: Path, options: list[str], deadline_s
     path.unlink(missing_ok=True)
     command = [sys.executable, str(ROOT / "tests" / "gpu" / part.script), "--json", str(path), *options]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}", "PYTHONUNBUFFERED": "1"}
+    if "--smoke" in options:
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     last = collections.deque[str](maxlen=TAIL)
     with _orphans_ended():
         child = subprocess.Popen(

@@ -8,7 +8,7 @@
 - ``--smoke`` runs all of it on a CPU in a minute or two, on a small model: it shows that the program is right, and its
   figures say nothing.
 - It runs in the root of the repository, with ``sys.executable`` the interpreter that has torch and vLLM.
-- SIGTERM asks it to end, 60 s later it is killed; what it leaves running is killed too.
+- SIGTERM asks it to end, 150 s later it is killed; what it leaves running is killed too.
 
 ``parts.py`` lists the parts, with what each needs and after how long it is taken to hang.
 """
