@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.modules["torch"] = None  # the fakes need none: a runtime that loads it here by mistake fails at once
 
-from gpu_runtime import run, run_tinker  # noqa: E402
+from gpu_runtime import run, run_tinker, start  # noqa: E402
 from gpu_runtime.__main__ import main  # noqa: E402
 from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
@@ -99,6 +99,9 @@ def run_with_fakes() -> int:
     run_tinker.open_sampler_and_trainer, run_tinker.ObjectStore = tinker_fakes_open, WatchedStore
     run_tinker.tokenizer_load = run_serving.tokenizer_load = LightTokenizer
     run_serving.open_engine = served_fake_open
+    # Not the fork server either: to import torch and vLLM, of which the fakes use nothing, took most of a core for as
+    # long as a short session lives.
+    start.imports_begin = lambda: None
     run.open_engine_and_trainer, run.tokenizer_load, run.ObjectStore = fakes_open, LightTokenizer, WatchedStore
     return main()
 
