@@ -177,11 +177,16 @@ class LoopServer:
 
 
 def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> None:
-    """Wait for ``condition``. Raises AssertionError after ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
+    """Wait for ``condition``. Raises AssertionError after ``timeout_s``.
+
+    Most conditions ask the server, or look at every process: fifty times a second that took half a core, and what is
+    waited for went slower by it. So the longer it takes, the more seldom it is looked at.
+    """
+    deadline, pause_s = time.monotonic() + timeout_s, 0.02
     while not condition():
         assert time.monotonic() < deadline, f"not in {timeout_s:g} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(1.2 * pause_s, 0.2)
 
 
 def wait_for_line(process: subprocess.Popen[str], start_of_line: str) -> None:
