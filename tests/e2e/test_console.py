@@ -8,7 +8,18 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from e2e.console_pages import PASSWORD, Server, browser, charted_steps, create_session, make_key, page, server, sign_up
+from e2e.console_pages import (
+    PASSWORD,
+    Server,
+    browser,
+    charted_steps,
+    create_session,
+    make_key,
+    page,
+    server,
+    sign_up,
+    sign_up_by_form,
+)
 from e2e.fake_runtime import WEIGHTS
 from playwright.sync_api import Browser, Page, expect
 
@@ -18,7 +29,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_model(page: Page, server: Server) -> None:
-    sign_up(page, "cora@example.org")
+    sign_up_by_form(page, "cora@example.org")
     expect(page.get_by_text("No session yet")).to_be_visible()
 
     secret = make_key(page)
