@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PEOPLE, AT_ONCE = 4, 2
+PEOPLE, AT_ONCE = 3, 2
 
 
 @pytest.mark.timeout(300)
