@@ -35,6 +35,7 @@ from .loading.both import Loaded, fit_report, misfit, open_engine_and_trainer
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
 from .placement import devices_verify
+from .processes.uncollected import uncollected
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
 from .steps.comparison import AdmittedCalls, Comparison
@@ -75,17 +76,20 @@ async def load_and_serve(
                 fit_report(agent.report, loaded, why)
             opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance, loaded)
             fetched = weights_fetched(store, assignment, config.runtime_dir, agent.status.advance)
-            async with fetched as weights, opened as (engine, trainer, comparison):
+            reading = tokenizer_reading(assignment.base_model_path)
+            async with reading as tokenizer, fetched as weights, opened as (engine, trainer, comparison):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 watchdog.watch(watched)
                 await serve_session(
-                    agent, assignment, store, journal, archive, watched, trainer, comparison, weights, config, handover
-                )
+                    agent, assignment, store, journal, archive, watched, trainer, comparison, weights, tokenizer,
+                    config, handover,
+                )  # fmt: skip
 
 
 async def serve_session(
     agent: Agent, assignment: Assignment, store: ObjectStore, journal: Journal, archive: Archive, engine: Engine,
-    trainer: Trainer, comparison: Comparison, weights: Awaitable[Path] | None, config: RuntimeConfig, handover: Path,
+    trainer: Trainer, comparison: Comparison, weights: Awaitable[Path] | None, reading: Awaitable[Tokenizer],
+    config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
@@ -99,12 +103,8 @@ async def serve_session(
     stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
     batches.calls.recall, learner.on_committed = stored.recall, stored.prune
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
-    reading = asyncio.create_task(asyncio.to_thread(tokenizer_load, assignment.base_model_path))
-    try:
-        version = await learner.restore()
-    finally:
-        await asyncio.gather(reading, return_exceptions=True)
-    tokenizer = reading.result()
+    version = await learner.restore()
+    tokenizer = await reading
     renderer = Renderer(tokenizer)
     template_verify(renderer, assignment.base_model_path)
     template_report(agent.report, renderer)
@@ -209,14 +209,25 @@ async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path)
     return journal
 
 
+@asynccontextmanager
+async def tokenizer_reading(folder: str) -> AsyncIterator["asyncio.Task[Tokenizer]"]:
+    """The base model's tokenizer, read beside what the block does. The block's end waits for it."""
+    reading = asyncio.create_task(asyncio.to_thread(tokenizer_load, folder))
+    try:
+        yield reading
+    finally:
+        await asyncio.gather(reading, return_exceptions=True)
+
+
 def tokenizer_load(folder: str) -> Tokenizer:
     """The base model's tokenizer. Raises OSError where the folder holds none, ModelUnsupported: too many ids.
 
     The server compared them by the files; here they are as the library loads them, defaults and other formats included.
     """
-    from transformers import AutoConfig
+    with uncollected():  # an engine that starts beside it imports the same
+        from transformers import AutoConfig
 
-    from .rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
+        from .rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
 
     tokenizer = TransformersTokenizer(folder)
     head = AutoConfig.from_pretrained(folder).get_text_config().vocab_size

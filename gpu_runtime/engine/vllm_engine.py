@@ -76,6 +76,7 @@ class VllmEngine:
         gpus: Sequence[str] = (),
         tensor_parallel: int = 1,
         others: OtherNodes | None = None,
+        awaits_weights: bool = False,
     ) -> "VllmEngine":
         """Load ``model_path`` and wait until it can serve. Raises EngineDead, ModelUnsupported; over several nodes
         NodesDiffer, PlacementImpossible.
@@ -83,12 +84,13 @@ class VllmEngine:
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
         ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``.
         ``others`` are its parts on other nodes, whom it ends with itself; the caller, where it does not start.
+        ``awaits_weights``: nothing is sampled before ``load_weights``.
         """
         await asyncio.to_thread(vllm_import, device)
         try:
             vllm_config = engine_config(
                 model_path, config, device, shares_device=shares_device, tensor_parallel=tensor_parallel,
-                part=others.own if others else None,
+                part=others.own if others else None, awaits_weights=awaits_weights,
             )  # fmt: skip
             if others is not None:
                 await asyncio.to_thread(others.start)

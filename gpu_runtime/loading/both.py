@@ -166,15 +166,15 @@ async def _both_opened(
         engine_nodes=nodes,
     )  # fmt: skip
 
+    comparison = Comparison(resumes=resumes and not placement.shared)
+
     async def start(others: OtherNodes | None) -> Engine:
         load = partial(
             VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
-            tensor_parallel=tensor_parallel, others=others,
+            tensor_parallel=tensor_parallel, others=others, awaits_weights=comparison.resumes,
         )  # fmt: skip
         loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
         return await engines_start(loads, on_progress=on_progress)
-
-    comparison = Comparison(resumes=resumes and not placement.shared)
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:
         await loading

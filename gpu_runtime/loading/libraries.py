@@ -35,8 +35,13 @@ async def libraries_wait() -> None:
 def _import() -> None:
     try:
         vllm_import("cpu")
+        import vllm.renderers.hf  # noqa: F401 - which vLLM imports with the first tokenizer
+
+        import gpu_runtime.engine.over_nodes.front
         import gpu_runtime.rendering.transformers_tokenizer  # noqa: F401
+        from gpu_runtime.native.compiled import kernels_compile
 
         import_module(SERVING)
+        kernels_compile()
     except ImportError as error:  # raised again where it is needed, and told there
         log.warning("not imported before a session: %s", error)

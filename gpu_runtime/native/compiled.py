@@ -54,6 +54,13 @@ def compiled(name: str) -> ctypes.CDLL | None:
             return None
 
 
+def kernels_compile() -> None:
+    """Have all of them kept where ``compiled`` looks for them, if this processor is one that they are written for."""
+    if is_suited():
+        for source in sorted(SOURCES.glob("*.c")):
+            compiled(source.stem)
+
+
 def _hash(source: Path, command: Sequence[str]) -> str:
     """Of all that the library is made of: the sources, the command, the compiler's C library, the processor."""
     try:

@@ -6,16 +6,23 @@ what is there then.
 """
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_one_at_a_time = threading.RLock()
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Nothing is collected inside the block, nor what is there at its end later. Of the whole process, not a thread."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+    """Nothing is collected inside the block, nor what is there at its end later. Of the whole process, not a thread.
+
+    One thread at a time is inside: two that import the same modules can get them half made.
+    """
+    with _one_at_a_time:
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.freeze()
+            gc.enable()

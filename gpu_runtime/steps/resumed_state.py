@@ -65,10 +65,12 @@ class ResumedState:
     ) -> None:
         self._store, self._point, self._nodes, self._advance = store, point, nodes, advance
         self._folder = state_folder(volume, point.step)
+        self._has_weights = False  # fetched or found there, their hash looked at
 
     async def fetch(self) -> None:
         """Have all of it. Raises CheckpointDeleted, StoreUnavailable, DiskFull."""
-        await self._store.checkpoint_fetch(self._point, self._folder, on_progress=self._advance)
+        known = WEIGHTS if self._has_weights else None
+        await self._store.checkpoint_fetch(self._point, self._folder, verified=known, on_progress=self._advance)
 
     async def serve(self, weights: Awaitable[Path] | None, engine: Engine, handover: Path) -> None:
         """Let the engine have the ``weights`` that were fetched first.
@@ -79,6 +81,7 @@ class ResumedState:
 
         assert weights is not None, "serves_from_state"
         file, folder = await weights, handover / "state"
+        self._has_weights = True
         for node in range(self._nodes):
             await asyncio.to_thread(state_list, file, handover_part(folder, node))
         await engine.load_weights(folder, self._point.step)

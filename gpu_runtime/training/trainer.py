@@ -34,6 +34,7 @@ from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, loop_adam
+from .rank_process import loading
 from .rank_spec import RankSpec, dtype_name
 from .rows.loop_data import loop_order, sample_data
 from .rows.packing import pack
@@ -246,6 +247,9 @@ class RankTrainer:
 
     def load_state(self, folder: Path) -> None:
         """Become what ``save_state`` wrote, also where it was another number of ranks. Raises CannotReshard."""
+        loading(self.spec, lambda: self._state_load(folder))
+
+    def _state_load(self, folder: Path) -> None:
         shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self.on_row)
         self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
         self.references.load(folder)

@@ -4,7 +4,8 @@ vLLM's own reload builds each layer anew, copies into it, packs that for oneDNN 
 reads what the trainer exported or wrote without a copy, and writes where the layer multiplies from.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ ARCHITECTURES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
 vllm_dispatch = utils.dispatch_cpu_unquantized_gemm
+_left_unwritten = False  # what is dispatched now; a process loads one model at a time
 
 
 def linears_pack_as_loaded() -> None:
@@ -32,10 +34,22 @@ def linear_dispatch(layer: Any, remove_weight: bool) -> None:
     if packed is None:
         vllm_dispatch(layer, remove_weight)
         return
-    panels_write(list(packed.jobs([weight.data])))
+    if not _left_unwritten:
+        panels_write(list(packed.jobs([weight.data])))
     layer.cpu_linear = packed
     if remove_weight:
         layer.weight = nn.Parameter(torch.empty(0, dtype=weight.dtype), requires_grad=False)
+
+
+@contextmanager
+def unwritten() -> Iterator[None]:
+    """What is dispatched inside the block has room for its weight and no weight yet: ``WeightPacking.take`` follows."""
+    global _left_unwritten
+    _left_unwritten = True
+    try:
+        yield
+    finally:
+        _left_unwritten = False
 
 
 class WeightPacking:
@@ -43,6 +57,10 @@ class WeightPacking:
 
     def __init__(self, model: nn.Module) -> None:
         self._model: Any = model  # vLLM's: it and its layers have attributes that nn.Module does not declare
+
+    def fits(self, names: Collection[str]) -> bool:
+        """Whether ``take`` knows the model, and its weights are those of these Hugging Face names."""
+        return self._sources(names) is not None
 
     def take(self, tensors: Mapping[str, Tensor]) -> bool:
         """Make ``tensors`` (Hugging Face names) the weights of the model.
@@ -91,7 +109,7 @@ class WeightPacking:
             module.weight = nn.Parameter(_fused(pieces), requires_grad=False)
         linear_dispatch(module, remove_weight=not had_weight)
 
-    def _sources(self, tensors: Mapping[str, Tensor]) -> dict[str, list[str]] | None:
+    def _sources(self, tensors: Collection[str]) -> dict[str, list[str]] | None:
         """The names in the file whose rows make up each of vLLM's parameters; None if they are not each other's."""
         if type(self._model).__name__ not in ARCHITECTURES:
             return None
@@ -103,7 +121,7 @@ class WeightPacking:
         is_whole = all(sources.values()) and used <= set(tensors) and set(tensors) - used <= {"lm_head.weight"}
         return sources if is_whole else None
 
-    def _source(self, name: str, tensors: Mapping[str, Tensor]) -> list[str]:
+    def _source(self, name: str, tensors: Collection[str]) -> list[str]:
         if name in tensors:
             return [name]
         for fused, pieces in self._model.packed_modules_mapping.items():

@@ -31,9 +31,13 @@ class MappedWeights:
         return self._tensors
 
 
+def folder_files(folder: Path) -> list[Path]:
+    """Where a Hugging Face folder has its weights; none where it has them in no safetensors."""
+    return sorted(folder.glob("*.safetensors"))
+
+
 def folder_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     """The weights of a Hugging Face folder in ``dtype``. Raises FileNotFoundError where it has none in safetensors."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
+    if not (files := folder_files(folder)):
         raise FileNotFoundError(f"{folder.name} has no weights in safetensors")
     return {name: tensor.to(dtype) for file in files for name, tensor in load_file(file).items()}

@@ -13,6 +13,7 @@ from gpu_runtime.health.stack_dumps import stacks_register
 
 from . import cuda_ipc
 from .handover_folder import handover_part
+from .packed_loader import awaits_weights, weights_arrived
 from .packing import WeightPacking, linear_dispatch
 from .reader import MappedWeights, folder_tensors
 
@@ -71,7 +72,10 @@ class WeightReceiver:
         model = self.model_runner.get_model()
         is_whole = self.parallel_config.tensor_parallel_size == 1  # else vLLM's loaders take our part
         if self.device.type == "cpu" and is_whole and WeightPacking(model).take(tensors):
+            weights_arrived(model)
             return "repacked"
+        if awaits_weights(model):
+            return "refused: these are not all of the weights that this engine was started without"
         self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))
         head = getattr(model, "lm_head", None)
         # vLLM 0.32.0 on a CPU: with tied embeddings the reload refreshes embed_tokens.weight but not the prepacked copy

@@ -246,6 +246,19 @@ async def test_one_file_of_a_checkpoint_is_there_before_the_others_and_is_not_fe
     assert read_all(other) == FILES
 
 
+async def test_a_file_whose_hash_was_looked_at_is_not_read_again_and_the_others_are(tmp_path, folder):
+    checked, other = "config.json", "model.safetensors"
+    assert {checked, other} <= FILES.keys()
+    (folder / checked).write_bytes(bytes(len(FILES[checked])))
+    with FakeControlPlane() as server:
+        store, point = store_for(server, tmp_path), point_for(server)
+        await store.checkpoint_fetch(point, folder, verified=checked)
+        assert server.store_requests == []
+        (folder / other).write_bytes(bytes(len(FILES[other])))
+        await store.checkpoint_fetch(point, folder, verified=checked)
+    assert read_all(folder) == FILES
+
+
 async def test_a_damaged_local_copy_is_replaced(tmp_path, folder):
     (folder / "model.safetensors").write_bytes(b"012345678X")
     (folder / "left over").write_bytes(b"?")

@@ -40,13 +40,14 @@ def model_make(config, seed: int):
 
 
 async def hand_over_twice(kind: str, folder: Path) -> tuple[list[str], list[float]]:
-    """``take_weights``' results, and the largest difference of a log-probability after each hand-over."""
+    """``take_weights``' results, and the largest difference of a log-probability before them and after each."""
     config = config_make(folder / "model", kind)
     ways: list[str] = []
     gaps: list[float] = []
     engine = await VllmEngine.start(str(folder / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu")
     try:
-        file = None
+        file, first = None, model_make(config, 1)
+        gaps.append(max([await gap(engine, first, prompt, f"0-{n}") for n, prompt in enumerate(PROMPTS)]))
         for version, seed in enumerate((2, 3), start=1):
             model = model_make(config, seed)
             weights = dict(model.named_parameters())

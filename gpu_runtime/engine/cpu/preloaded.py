@@ -6,8 +6,22 @@ from importlib import import_module
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.uncollected import uncollected
 
-# What the engine's process and the trainer's ranks import.
-IMPORTED = ("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "gpu_runtime.training.trainer")
+# What the engine's process and the trainer's ranks import. Not engine/vllm_worker.py, which changes vLLM as it is
+# imported, but what it needs; and what vLLM imports only as it loads a model.
+IMPORTED = (
+    "vllm.v1.engine.core",
+    "vllm.v1.worker.cpu_worker",
+    "vllm.distributed.elastic_ep.elastic_execute",
+    "vllm.model_executor.layers.quantization.online.fp8",
+    "vllm.model_executor.layers.quantization.online.moe_base",
+    "gpu_runtime.engine.cpu.flat_layers",
+    "gpu_runtime.engine.cpu.inverse_sampling",
+    "gpu_runtime.engine.cpu.seeded_prompts",
+    "gpu_runtime.engine.executors",
+    "gpu_runtime.engine.raw_logprobs",
+    "gpu_runtime.weights.vllm_receiver",
+    "gpu_runtime.training.trainer",
+)
 
 with uncollected():
     for _name in IMPORTED:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gpu_runtime.engine.allowed_recorder import BACKEND
 from gpu_runtime.engine.vllm_output import keeps_times
 from gpu_runtime.engine.vllm_process import dtype_name, placed
+from gpu_runtime.weights.formats import AWAITED, PACKED
 from tinkerscript.wire.config import SessionConfig
 
 from .part import EXECUTOR, EnginePart, part_options
@@ -18,11 +19,12 @@ TOP_LOGPROBS = 20  # alternatives of a token; the gateway refuses more
 
 def engine_config(
     model_path: str, config: SessionConfig, device: str, *, shares_device: bool = False, tensor_parallel: int = 1,
-    part: EnginePart | None = None,
+    part: EnginePart | None = None, awaits_weights: bool = False,
 ) -> "VllmConfig":  # fmt: skip
     """Of an engine on this machine alone, or of its ``part`` on this node. vLLM has been imported.
 
-    Raises ValueError for a model that vLLM does not take.
+    ``awaits_weights``: it is handed its first weights, and reads none where it can do so. Raises ValueError for a model
+    that vLLM does not take.
     """
     # Here and not above: vLLM reads its environment when it is imported.
     from vllm.engine.arg_utils import AsyncEngineArgs
@@ -42,6 +44,7 @@ def engine_config(
         logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
         max_logprobs=TOP_LOGPROBS + 1,  # and the one of raw_logprobs.py
         structured_outputs_config={"backend": BACKEND},
+        load_format=_load_format(device, tensor_parallel, part, awaits_weights=awaits_weights),
         **(processes | (part_options(part) if part else {})),
     )
     found = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT, headless=part is not None and part.rank > 0)
@@ -50,8 +53,14 @@ def engine_config(
     return found
 
 
+def _load_format(device: str, tensor_parallel: int, part: EnginePart | None, *, awaits_weights: bool) -> str:
+    if device != "cpu" or tensor_parallel > 1 or part is not None:  # of one whole model in one process
+        return "auto"
+    return AWAITED if awaits_weights else PACKED
+
+
 def llm_start(config: "VllmConfig") -> "AsyncLLM":
     """vLLM's front of an engine, once its processes have loaded the model. Raises RuntimeError."""
-    from vllm.v1.engine.async_llm import AsyncLLM
+    from .front import front_start
 
-    return AsyncLLM.from_vllm_config(config, disable_log_stats=not keeps_times())  # a call's times: see call_spans
+    return front_start(config, keeps_times=keeps_times())  # a call's times: see call_spans

@@ -7,7 +7,7 @@ the system at once and gets them again page by page, each filled with zeros: a t
 import ctypes
 
 # <malloc.h> of glibc
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8
 NEVER = -1
 
 
@@ -17,3 +17,4 @@ def heap_keep() -> None:
     if mallopt is not None:
         mallopt(M_MMAP_MAX, 0)  # large pieces come from the heap too
         mallopt(M_TRIM_THRESHOLD, NEVER)
+        mallopt(M_ARENA_MAX, 1)  # what the thread frees that loaded the weights is found by the one that trains

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.native import compiled as module
-from gpu_runtime.native.compiled import SOURCES, compiled
+from gpu_runtime.native.compiled import SOURCES, compiled, is_suited, kernels_compile
 
 NAMES = sorted(path.stem for path in SOURCES.glob("*.c"))
 
@@ -31,6 +31,14 @@ def test_a_library_is_compiled_once_and_kept_for_its_user_alone(monkeypatch, fol
     assert compiled(name) is not None
     (kept,) = folder.iterdir()
     assert kept.stat().st_mode & 0o077 == 0 or kept.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("suited", [True, False])
+def test_all_are_compiled_beforehand_where_the_processor_is_theirs(monkeypatch, folder, suited):
+    monkeypatch.setattr(module, "is_suited", lambda: suited and is_suited())
+    kernels_compile()
+    kept = [path.name.rpartition("-")[0] for path in folder.iterdir()] if folder.exists() else []
+    assert sorted(kept) == (NAMES if suited and is_suited() else [])
 
 
 @pytest.mark.parametrize("name", NAMES)
