@@ -121,6 +121,7 @@ async def serve_session(
         agent.status.begin(Phase.WAITING, PHASE_WAITING)
         ledger = await episodes.accounting()  # with the first beat: none shows a ledger without episodes
         agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version, accounting=ledger)
+        comparison.calls_begin()
         background = [
             keep_status(agent, episodes, batches, comparison),
             archive.replica.keep_fresh(assignment.config.journal_interval_s, at_once=agent.preempted),

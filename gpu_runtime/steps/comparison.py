@@ -2,16 +2,20 @@
 
 The gateway opens as soon as the engine has loaded. Beside it the trainer loads, and the two are compared
 (rehearsal.py): a difference fails the session, as it does before the gateway is open. While the rehearsal hands over
-changed weights no call is sampled: those in flight end first, and new ones wait until the base weights are back.
+changed weights no call is sampled: those in flight end first, and new ones wait until the base weights are back. For
+some seconds after the gateway has opened it leaves the engine to the first call, for which somebody waits.
 Nothing is trained, saved, restored or exported before it has passed (learner.py).
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
+
+FIRST_CALL_S = 10.0  # after the gateway has opened
 
 
 class Comparison:
@@ -28,6 +32,11 @@ class Comparison:
         self._open.set()
         self._idle.set()
         self._calls = 0
+        self._served, self._first_call_until = asyncio.Event(), 0.0
+
+    def calls_begin(self) -> None:
+        """The gateway has opened: the first call is to be expected."""
+        self._first_call_until = time.monotonic() + FIRST_CALL_S
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` beside the calls."""
@@ -64,6 +73,10 @@ class Comparison:
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
         """No call is in the engine during the block; if it raises, none gets there any more."""
+        if (left_s := self._first_call_until - time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._served.wait()
         self._open.clear()
         await self._idle.wait()
         yield
@@ -80,6 +93,7 @@ class Comparison:
             yield
         finally:
             self._calls -= 1
+            self._served.set()
             if not self._calls:
                 self._idle.set()
 

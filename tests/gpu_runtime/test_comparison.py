@@ -8,6 +8,7 @@ import pytest
 
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import SamplingOptions
+from gpu_runtime.steps import comparison as comparison_module
 from gpu_runtime.steps.comparison import AdmittedCalls, Comparison
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
@@ -142,3 +143,29 @@ async def test_after_a_rehearsal_that_failed_nothing_is_sampled_any_more(model: 
     call.cancel()
     with suppress(asyncio.CancelledError):
         await call
+
+
+async def test_the_first_call_after_the_gateway_has_opened_is_not_held_back() -> None:
+    comparison, order = Comparison(), list[str]()
+
+    async def compare() -> None:
+        async with comparison.alone():
+            order.append("compared")
+
+    comparison.calls_begin()
+    comparing = asyncio.create_task(compare())
+    await asyncio.sleep(0)
+    async with comparison.call():
+        order.append("called")
+    await comparing
+    assert order == ["called", "compared"]
+
+
+@pytest.mark.parametrize("opens", [True, False])
+async def test_a_call_that_does_not_come_is_not_waited_for_long(monkeypatch, opens: bool) -> None:
+    monkeypatch.setattr(comparison_module, "FIRST_CALL_S", 0.01)
+    comparison = Comparison()
+    if opens:
+        comparison.calls_begin()
+    async with asyncio.timeout(5), comparison.alone():
+        pass
