@@ -115,6 +115,7 @@ def main() -> None:
         from tinkerscript.processes import machine_share
 
         call_command("migrate", verbosity=0)
+        Path(folder, "models", "SmolLM2-135M-Instruct").mkdir(parents=True)  # what is started is looked for
         print(f"{machine_share.cpus()} cores; median of {TICKS} ticks\n")
         print(f"{'queued':>8}{'running':>9}{'full, ms':>12}{'one free, ms':>15}{'one ended, ms':>15}")
         for queued, running in SIZES:

@@ -63,6 +63,7 @@ def test_eight_sessions_as_processes_see_eight_different_devices(project, machin
     reconciler = Reconciler(launcher, devices=EIGHT, disk_free=lambda: 100 * GIB)
     sessions = [factories.session_make(project) for _ in range(8)]
     machine.DATA = tmp_path
+    (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
     handles = []
     try:
         assert reconciler.reconcile_once()
@@ -121,6 +122,7 @@ def test_a_runtime_that_is_slow_to_die_keeps_its_devices_and_is_counted_once(
     monkeypatch.setattr(process_module, "KILL_WAIT_S", 0.1)
     session = factories.session_make(project, config=SessionConfig(devices=1))
     machine.DATA = tmp_path
+    (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
     try:
         assert reconciler.reconcile_once()
         # Its leader is gone, and what it started lives on: a signal has no effect for a while.

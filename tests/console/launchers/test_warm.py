@@ -75,6 +75,7 @@ class Server:
 def server(transactional_db, settings, tmp_path, monkeypatch) -> Iterator[Server]:
     settings.DATA = tmp_path
     (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
+    settings.EXTRA_MODELS = {"other": str(tmp_path / "models" / factories.BASE_MODEL)}
     settings.MAX_RUNTIMES = 1
     monkeypatch.setattr(
         "console.scheduling.launchers.process.code_path",
