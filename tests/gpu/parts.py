@@ -44,6 +44,12 @@ PARTS = {
         "tokens per second, MFU and memory of a training step, beside prime-rl's published rows",
         (), 1800,
     ),
+    "loop": Part(
+        "step.py",
+        "the product's whole asynchronous loop: generation, training, hand-overs, idle shares, memory by part",
+        ("engine",), 3600,
+    ),
+    "TRL": Part("trl_peer.py", "TRL's AsyncGRPO under the load of the loop", ("engine",), 3600),
     "GSM8K": Part(
         "learn_gsm8k.py",
         "Qwen2.5-1.5B-Instruct learns GSM8K through the product, to a stated share of the test split, in dollars",

@@ -1,19 +1,15 @@
 """prime-rl's published rows are read as they are meant, and stand beside what counts as they do. Needs no GPU."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from gpu.part import Table
+from gpu.throughput import COLUMNS, SHAPE, full, published
 
 from support.model_flops import peak_tflops, prime_rl_flops, step_flops
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-from part import Table  # noqa: E402
-from throughput import COLUMNS, SHAPE, full, published  # noqa: E402
-
 ROWS = json.loads((HERE / "prime_rl.json").read_text())["rows"]
 SHAPES = {
     "Qwen/Qwen3-0.6B": SHAPE,
