@@ -1,14 +1,15 @@
-"""Room for weights that every step reads from end to end, in pages of 2 MiB where Linux has them to give.
+"""Room for weights that every step reads from end to end, which come to lie in pages of 2 MiB where Linux has them.
 
-With pages of 4 KiB the products of a decoding step wait for the look-up of addresses: 9 to 14 % of their time on a
-virtual machine (``tests/benchmarks/limits.py``). Large pages are asked for here alone and not for all memory: they have
-to be found and cleared whenever room is taken, so what is used once becomes slower by them.
+With pages of 4 KiB the products of a decoding step wait for the look-up of addresses: about a tenth of their time on a
+virtual machine (``tests/benchmarks/limits.py``). To find and to clear large pages takes several times as long as to
+write the weights, so it is done beside the work, once a session has its first tokens.
 """
 
 import contextlib
 import math
 import mmap
-from threading import Lock
+import weakref
+from threading import Lock, Timer
 
 import torch
 from torch import Tensor
@@ -16,30 +17,43 @@ from torch import Tensor
 PAGE = 2 << 20
 REGION = 32 * PAGE  # that smaller rooms share, so that pages are not left half full at each of their ends
 LINE = 64  # bytes that a processor reads at once
+COLLAPSE = 25  # MADV_COLLAPSE of Linux 6.1, which Python's mmap has no name for: make large pages of these, now
+AFTER_S = 20.0
 
 
 class LargePages:
     """Regions of memory, each given back when no tensor of it is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, after_s: float = AFTER_S) -> None:
         self._region, self._used, self._taking = torch.empty(0, dtype=torch.uint8), 0, Lock()
+        self._after_s = after_s
 
     def room(self, *shape: int) -> Tensor:
         """``shape`` float32 numbers, all 0, at a multiple of 64 bytes. Memory is taken when it is first written."""
         size = 4 * math.prod(shape)
         with self._taking:
             if self._used + size > len(self._region):
-                self._region, self._used = region_take(max(REGION, size)), 0
+                self._region, self._used = self._region_take(max(REGION, size)), 0
             found = self._region[self._used : self._used + size]
             self._used += math.ceil(size / LINE) * LINE
         return found.view(torch.float32).view(shape)
 
+    def _region_take(self, size: int) -> Tensor:
+        taken = mmap.mmap(-1, math.ceil(size / PAGE + 1) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        later = Timer(self._after_s, _collapse, [weakref.ref(taken)])
+        later.daemon = True
+        later.start()
+        region = torch.frombuffer(taken, dtype=torch.uint8)
+        return region[-region.data_ptr() % PAGE :]
 
-def region_take(size: int) -> Tensor:
-    """At least ``size`` bytes from the start of a large page."""
-    taken = mmap.mmap(-1, math.ceil(size / PAGE + 1) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel that has none
-            taken.madvise(mmap.MADV_HUGEPAGE)
-    region = torch.frombuffer(taken, dtype=torch.uint8)
-    return region[-region.data_ptr() % PAGE :]
+
+def _collapse(region: weakref.ref[mmap.mmap]) -> None:
+    """Reads and writes there go on meanwhile. Where no large page is free, or nothing was written, pages stay small."""
+    taken = region()
+    if taken is None:
+        return
+    with contextlib.suppress(OSError):
+        taken.madvise(COLLAPSE)
+        return
+    with contextlib.suppress(OSError, AttributeError):  # an older kernel, which does it in its own time, or none at all
+        taken.madvise(mmap.MADV_HUGEPAGE)

@@ -1,4 +1,4 @@
-"""Room in large pages: aligned, its own, given back, and large pages are asked for."""
+"""Room in large pages: aligned, its own, given back, and in large pages after a while."""
 
 import gc
 import re
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_runtime.native.large_pages import LINE, PAGE, REGION, LargePages, region_take
+from gpu_runtime.native.large_pages import LINE, PAGE, REGION, LargePages
+from support.waiting import wait_until
 
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SMAPS = Path("/proc/self/smaps")
@@ -49,19 +50,26 @@ def test_a_region_is_given_back_with_its_last_room():
     assert mapped() < held - size // 2
 
 
-def flags_at(address: int) -> list[str]:
-    """What Linux says of the mapping that has this address: the VmFlags of proc(5)."""
-    for mapping in re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: (.*?)$", SMAPS.read_text(), re.M | re.S):
+def mapping_at(address: int) -> str:
+    """What Linux says of the mapping that has this address: its part of smaps, as proc(5) has it."""
+    for mapping in re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: .*?$", SMAPS.read_text(), re.M | re.S):
         if int(mapping[1], 16) <= address < int(mapping[2], 16):
-            return mapping[3].split()
+            return mapping[0]
     raise AssertionError("nothing is mapped there")
 
 
 @pytest.mark.skipif(not (ENABLED.exists() and SMAPS.exists()), reason="this kernel has no large pages")
-def test_large_pages_are_asked_for_from_the_start_of_one_to_the_end():
-    region = region_take(3 * PAGE + 5)
-    assert region.data_ptr() % PAGE == 0
-    assert len(region) >= 3 * PAGE + 5
-    assert "hg" in flags_at(region.data_ptr())
-    assert "hg" in flags_at(region.data_ptr() + len(region) - 1)
-    assert "hg" not in flags_at(torch.ones(1 << 20).data_ptr())
+def test_what_was_written_comes_to_lie_in_large_pages_and_stays_what_it_is():
+    numbers = torch.arange(16 * PAGE // 4, dtype=torch.float32)
+    room = LargePages(after_s=0.5).room(len(numbers))
+    assert room.data_ptr() % PAGE == 0
+    room.copy_(numbers)
+    assert "AnonHugePages:         0 kB" in mapping_at(room.data_ptr()) or "[always]" in ENABLED.read_text()
+
+    def is_large() -> bool:
+        """It is, or the kernel has none free now and is asked to do it once it has."""
+        found = mapping_at(room.data_ptr())
+        return "AnonHugePages:         0 kB" not in found or " hg" in found
+
+    wait_until(is_large, timeout_s=30)
+    assert torch.equal(room, numbers)
