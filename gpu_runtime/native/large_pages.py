@@ -8,8 +8,9 @@ write the weights, so it is done beside the work, once a session has its first t
 import contextlib
 import math
 import mmap
+import time
 import weakref
-from threading import Lock, Timer
+from threading import Lock, Thread
 
 import torch
 from torch import Tensor
@@ -40,15 +41,14 @@ class LargePages:
 
     def _region_take(self, size: int) -> Tensor:
         taken = mmap.mmap(-1, math.ceil(size / PAGE + 1) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        later = Timer(self._after_s, _collapse, [weakref.ref(taken)])
-        later.daemon = True
-        later.start()
+        Thread(target=_collapse, args=(weakref.ref(taken), self._after_s), daemon=True).start()
         region = torch.frombuffer(taken, dtype=torch.uint8)
         return region[-region.data_ptr() % PAGE :]
 
 
-def _collapse(region: weakref.ref[mmap.mmap]) -> None:
+def _collapse(region: weakref.ref[mmap.mmap], after_s: float) -> None:
     """Reads and writes there go on meanwhile. Where no large page is free, or nothing was written, pages stay small."""
+    time.sleep(after_s)
     taken = region()
     if taken is None:
         return
