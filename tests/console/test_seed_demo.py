@@ -25,4 +25,4 @@ def test_the_printed_password_and_key_work_and_only_the_latest_password_does():
     assert not user.check_password(first["password"])
     assert user.check_password(second["password"])
     assert key_authenticate(secret=second["api_key"]).user == user
-    assert authenticate(username=user.username, password=second["password"]) == user
+    assert authenticate(email=user.email, password=second["password"]) == user

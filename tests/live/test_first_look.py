@@ -16,6 +16,8 @@ from support.up_server import Server
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
 PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as on a terminal: what runs in the background may ignore it
 from local_server import how_to_look, running_server, stay_open
 with running_server() as server:
     print(how_to_look(server), flush=True)
