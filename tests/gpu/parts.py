@@ -96,8 +96,10 @@ def part_run(name: str, part: Part, folder: Path, options: list[str], deadline_s
         finally:  # Ctrl-C too
             _end(child)
     reader.join()  # nobody has the other end of its pipe any more
-    took_s = time.monotonic() - began
-    return Outcome(name, ended, report_read(path), () if ended == "held" else tuple(last), took_s)
+    took_s, report = time.monotonic() - began, report_read(path)
+    if ended == "held" and report.not_run and not report.tables:
+        ended = "not run: " + "; ".join(each["why"] for each in report.not_run)
+    return Outcome(name, ended, report, tuple(last) if ended.startswith("FAILED") else (), took_s)
 
 
 def _show(child: subprocess.Popen[str], last: collections.deque[str]) -> None:

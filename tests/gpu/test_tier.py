@@ -77,6 +77,14 @@ def test_a_part_that_fails_is_reported_with_what_it_had_measured_and_its_last_wo
     assert "- FAILED: a gap of 2" in page and "```\nno memory left\n```" in page
 
 
+def test_a_part_that_could_run_nothing_has_not_held(tmp_path, monkeypatch) -> None:
+    left_out = [{"what": "a peer", "why": "it is not installed"}]
+    written = json.dumps({"lines": [], "tables": [], "not_run": left_out, "failed": []})
+    program = f"import pathlib, sys\npathlib.Path(sys.argv[2]).write_text({written!r})"
+    outcome = part_run("a part", part_of(tmp_path, program, monkeypatch), tmp_path, [], 60)
+    assert outcome.ended == "not run: it is not installed" and not outcome.is_failure
+
+
 def test_a_part_that_hangs_is_ended_with_all_that_it_started(tmp_path, monkeypatch) -> None:
     """Also with a process that has left its group and lost its parent, as an engine's may."""
     program = """
