@@ -2,7 +2,7 @@
 
 All of it runs in one thread with an event loop of its own. The runtime's main loop serves the gateway and waits on the
 engine and the trainer; when that loop is busy, a heartbeat on it would be late and a healthy session would be taken for
-a dead one. Torch releases the interpreter lock while it computes, so this thread keeps its second.
+a dead one. Torch releases the interpreter lock while it computes, so this thread keeps its time.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -30,13 +31,14 @@ from tinkerscript.wire.runtime import (
     StopReason,
 )
 
+from .beat_pause import BeatPause
 from .lease_client import ControlPlaneAway, LeaseClient
 
 log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=BaseModel)
 ResultT = TypeVar("ResultT")
 
-HEARTBEAT_S, HEARTBEAT_TIMEOUT_S = 1.0, 5.0
+HEARTBEAT_S, HEARTBEAT_TIMEOUT_S = 1.0, 5.0  # the first: the least, and what an older server means
 PATIENCE_S = 600.0  # how long a server may be away: the agreed time in which it is restarted
 BATCH_S = 0.05  # entries reported within this time travel together
 BATCH_ENTRIES, BATCH_BYTES = 500, 1 << 20
@@ -68,7 +70,7 @@ class Agent:
         self._patience_s = patience_s
         self._queue: deque[str] = deque()  # entries as JSON: what was reported cannot change while it waits
         self._queued = asyncio.Event()  # belongs to the agent's own loop, like the client and the tasks
-        self._beat_now = asyncio.Event()  # of that loop too
+        self._pause = BeatPause(HEARTBEAT_S)  # of that loop too
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Agent":
@@ -76,7 +78,7 @@ class Agent:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         self._thread.start()
-        self.status.on_stage = self._beat_soon
+        self.status.on_news = self._beat_soon
         self._client = LeaseClient(self._config, self._lose, self._say_full)
         return self
 
@@ -194,9 +196,9 @@ class Agent:
     async def _in_thread(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-    def _beat_soon(self) -> None:
+    def _beat_soon(self, at_once: bool) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._beat_now.set)
+            self._loop.call_soon_threadsafe(partial(self._pause.end, at_once=at_once))
 
     def _say_full(self, full: StoreFull) -> None:
         if self.status.state is RuntimeStage.STOPPING:  # all that is left to do is to wait for room
@@ -237,21 +239,18 @@ class Agent:
     async def _heartbeat(self) -> None:
         answered_at = time.monotonic()
         while True:
-            began_at = time.monotonic()
+            began_at = self._loop.time()
             try:
                 beat = _json(self.status.snapshot())
                 orders = await self._client.send("/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S)
                 answered_at = time.monotonic()
+                self._pause.told(orders)
                 self._main.call_soon_threadsafe(self._deliver, orders)
             except ControlPlaneAway as away:
                 log.warning("heartbeat: %s", away)
                 if time.monotonic() - answered_at > self._patience_s:
                     raise ControlPlaneLost(f"no response for {self._patience_s:g} s: {away}") from away
-            # A stage that was reached is told at once: calls and people wait for it.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, began_at + HEARTBEAT_S - time.monotonic())):
-                    await self._beat_now.wait()
-            self._beat_now.clear()
+            await self._pause.wait(began_at)
 
     async def _send_reports(self) -> None:
         while True:

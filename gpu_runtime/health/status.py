@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinkerscript.wire.reading.resources import ResourceSample
-from tinkerscript.wire.runtime import PHASE_PREEMPTED, RuntimeStage, RuntimeState
+from tinkerscript.wire.runtime import PHASE_PREEMPTED, PHASE_WAITING, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import Accounting
 
 from .deadlines import DEADLINES_S, Phase
+
+# After so long without a call its session may soon count as idle (``idle_suspend_s`` is 10 s at least): one is news.
+QUIET_S = 5.0
 
 
 @dataclass
@@ -27,28 +30,38 @@ class Status:
     last_activity_at: float | None = None
 
     def __post_init__(self) -> None:
-        self.on_stage: Callable[[], None] = lambda: None  # with each new ``state``
+        # With what is to be told before the next heartbeat is due: at once (True), or within the second.
+        self.on_news: Callable[[bool], None] = lambda at_once: None
         self._lock = threading.Lock()
         self._doing = Phase.LOADING
         self._is_preempted = False
         self._resources: ResourceSample | None = None
         self._advanced_at = time.monotonic()
+        self._told_active_at: float | None = None
 
     def update(self, **changes: Any) -> None:
         """Set fields as one: no heartbeat sees half of the change. Raises AttributeError for an unknown field."""
         with self._lock:
-            before = self.state
+            stage, version = self.state, self.policy_version
             for name, value in changes.items():
                 getattr(self, name)
                 setattr(self, name, value)
-        if self.state is not before:
-            self.on_stage()
+            told_at = self._told_active_at
+            is_active = told_at is not None and (self.last_activity_at or 0.0) - told_at > QUIET_S
+        if self.state is not stage:  # calls and people wait for it
+            self.on_news(True)
+        elif self.policy_version != version or is_active:
+            self.on_news(False)
 
     def begin(self, doing: Phase, words: str) -> None:
         """A phase begins: what it is in words, and the deadline that it stands under."""
         with self._lock:
+            # Of what is waited for only the count changes each second, which is no entry of the record.
+            is_news = words != self.phase and not (_is_waiting(words) and _is_waiting(self.phase))
             self.phase, self._doing = words, doing
             self._count()
+        if is_news:
+            self.on_news(False)
 
     def sampled(self, resources: ResourceSample) -> None:
         """What the next heartbeat, and no other, says of the machine."""
@@ -59,6 +72,7 @@ class Status:
         """From now on every phase says that this machine is taken away."""
         with self._lock:
             self._is_preempted = True
+        self.on_news(True)  # its end counts as a failure where nobody has heard why
 
     def advance(self) -> None:
         """Real work advanced: every progress clock starts anew, here and in the control plane."""
@@ -85,6 +99,11 @@ class Status:
             fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
             fields |= {"deadline_s": DEADLINES_S[self._doing], "resources": self._resources}
             self._resources = None
+            self._told_active_at = self.last_activity_at
         if self._is_preempted:
             fields["phase"] = f"{PHASE_PREEMPTED}: {fields['phase']}"[:200]
         return RuntimeState(**fields)
+
+
+def _is_waiting(phase: str) -> bool:
+    return phase.startswith(PHASE_WAITING)

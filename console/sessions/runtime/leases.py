@@ -29,6 +29,7 @@ from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime.gateway_keys import episode_signing_keys, relay_key
 from console.sessions.runtime.machine_samples import sample_record
+from console.sessions.runtime.pace import PACE
 from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import checkpoints_fail, session_move
@@ -186,13 +187,8 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 last_activity_at=timezone.now(),
             )
         elif body.phase != row.phase and not _waits_on(row.phase, body.phase):
-            data = {
-                "from": row.state,
-                "to": row.state,
-                "phase": body.phase,
-                "reason": "",
-                "deadline_s": body.deadline_s,
-            }
+            data = {"from": row.state, "to": row.state, "phase": body.phase, "reason": ""}
+            data["deadline_s"] = body.deadline_s
             event_record(session_id=row.id, kind=EventKind.STATE, data=data)
     return _orders(row, restarts=observed.get("restarts", row.restarts))
 
@@ -285,6 +281,7 @@ def _orders(row: Session, *, restarts: int) -> Orders:
             CheckpointOrder(checkpoint_id=checkpoint_id, kind=CheckpointKind(kind))
             for checkpoint_id, kind in pending.order_by("created_at", "id").values_list("id", "kind")
         ],
+        heartbeat_s=PACE.next_s(row.id),
     )
 
 

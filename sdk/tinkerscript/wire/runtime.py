@@ -135,6 +135,11 @@ class Orders(Response):
     stop: StopReason | None = Field(None, description="End when the state is safe.")
     last_try: bool = Field(False, description="The session fails if this runtime ends by a fault: no other follows.")
     checkpoints: list[CheckpointOrder] = []
+    heartbeat_s: float | None = Field(
+        None,
+        description="So long after this heartbeat the next is due. A runtime that has something to tell sends it "
+        "sooner; one of an earlier version sends one each second.",
+    )
 
 
 class ReportEntry(Request):
