@@ -5,6 +5,7 @@
     ... --sessions 2000 --day 600 --traffic 0.001                  sessions of a day in ten minutes: capacity_day.py
     ... --sessions 100000 --day 3600 --share 0.05                  each twentieth of the sessions of such a day
     ... --already 100000                                           and the rows of so many before: capacity_rows.py
+    ... --web-processes 2                                          so many on one socket, as ``manage.py up`` has them
 
 The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
 their leases, and their gateway returns a fixed body. CPU time is that of the process alone, the database's own where it
@@ -30,8 +31,8 @@ from typing import Any
 
 import aiohttp
 import psutil
+import rest
 import uvloop
-from rest import gateway
 from serving import ROOT, free_port, running
 
 # A session of a day: hours with a runtime, steps, episodes, calls of all episodes, hours that somebody watches it.
@@ -226,7 +227,9 @@ def options_read() -> argparse.Namespace:
     parser.add_argument("--traffic", type=float, default=0.001, help="of what a session does in its hour, with --day")
     parser.add_argument("--share", type=float, default=1.0, help="of those sessions that come, with --day")
     parser.add_argument("--already", type=int, default=0, help="sessions of before, with --day and --postgres")
+    parser.add_argument("--web-processes", type=int, default=1, help="web servers that share a socket")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
+    parser.add_argument("--store", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.already and (options.day is None or not options.postgres):
         parser.error("--already needs --day and --postgres")
@@ -238,11 +241,14 @@ def main() -> None:
     if options.rows is not None:
         print(json.dumps(_rows_make(json.loads(options.rows))))
         return
+    if options.store:
+        _store_run()
+        return
     print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.sessions} sessions")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-capacity-")))
         of_database, pids = stack.enter_context(database(options.postgres, stack, folder))
-        address = stack.enter_context(gateway())
+        address = stack.enter_context(rest.gateway())
         web_port, lease_port = free_port(), free_port()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")}
         environment = clean | of_database | {
@@ -262,11 +268,13 @@ def main() -> None:
             return found
 
         key = rows([])["api_key"]
-        serve = [sys.executable, "-m", "console.server.uvicorn"]
-        for name, port, more in (("web", web_port, []), ("lease", lease_port, ["--lease"])):
+        if options.day is not None:
+            pids["store"] = stack.enter_context(store(environment)).pid
+        serve, several = [sys.executable, "-m", "console.server.uvicorn"], [sys.executable, str(Path(rest.__file__))]
+        web_serve = serve if options.web_processes == 1 else [*several, "--workers", str(options.web_processes)]
+        for name, port, command in (("web", web_port, web_serve), ("lease", lease_port, [*serve, "--lease"])):
             own = environment | {"TINKERSCRIPT_PORT": str(port)}
-            health = f"http://127.0.0.1:{port}/healthz"
-            pids[name] = stack.enter_context(running([*serve, *more], health, env=own)).pid
+            pids[name] = stack.enter_context(running(command, f"http://127.0.0.1:{port}/healthz", env=own)).pid
         measured = Measured(pids, lambda: _size_bytes(folder, of_database))
         web, lease = f"http://127.0.0.1:{web_port}", f"http://127.0.0.1:{lease_port}"
         if options.day is not None:
@@ -274,7 +282,7 @@ def main() -> None:
 
             command = [sys.executable, str(ROOT / "tests" / "benchmarks" / "capacity_day.py"), str(folder)]
             own = environment | {"TINKERSCRIPT_MAX_RUNTIMES": "1024", "TINKERSCRIPT_RUNTIME_SERVER_URL": lease}
-            log = stack.enter_context((folder / "reconciler.log").open("wb"))  # that there is no object store
+            log = stack.enter_context((folder / "reconciler.log").open("wb"))
             reconciler = stack.enter_context(
                 ended(subprocess.Popen(command, env=own, cwd=ROOT, stdout=log, stderr=log))
             )
@@ -297,6 +305,17 @@ def main() -> None:
         print(f"\n{'unit':10}{'count':>10}  CPU ms of a unit by process, growth of the database by a unit, wall time\n")
         uvloop.run(measure(measured, web, lease, key, rows, options.sessions))
     a_day(measured.costs)
+
+
+@contextmanager
+def store(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The server's own object store, in a process that runs beside it."""
+    command = [sys.executable, __file__, "--store"]
+    with ended(subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE)) as process:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise SystemExit("the object store did not start")
+        yield process
 
 
 @contextmanager
@@ -331,6 +350,19 @@ def _size_bytes(folder: Path, of_database: dict[str, str]) -> int:
         row = books.execute("SELECT pg_database_size(current_database())").fetchone()
         assert row is not None
         return int(row[0])
+
+
+def _store_run() -> None:
+    """In a process of its own, until it is killed; a line says that the store takes objects."""
+    import django
+
+    django.setup()
+    from console.operations.embedded_store import store_available
+
+    with store_available():
+        print("ready", flush=True)
+        while True:
+            time.sleep(3600)
 
 
 def _rows_make(ids: list[str]) -> dict[str, Any]:

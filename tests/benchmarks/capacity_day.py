@@ -2,16 +2,16 @@
 
     .venv/bin/python tests/benchmarks/capacity.py --sessions 100000 --day 3600 --postgres
 
-Web server, lease process, reconciler and database are real ones. Sessions are created evenly over ``--day`` seconds,
-queue, and are started by the reconciler, whose launcher hands each lease to this program: a simulated runtime
-registers, beats once a second, reports and ends when its session is stopped. In between people begin and end episodes,
-call the relay, one call in STREAMED for a stream of pieces, and watch. Each SUSPENDED-th session is suspended once,
-woken by the next begin, and has a second runtime then. Each move of a session goes to a webhook. A session lives for an
-hour of that day, less where more than MOST_AT_ONCE would run at once; ``--share 0.05`` has each twentieth of them come,
-in everything else the same. Of what a session does in its hour (DAY) it does the share ``--traffic``, each thing once
-at least, but for heartbeats: those are real ones, one a second of its life, with its machine's sample in every tenth
-and the counts of its episodes in all.
-Nothing here is multiplied. A real day has more: bytes in the object store, logs, several web processes.
+Web server, lease process, reconciler, object store and database are real ones. Sessions are created evenly over
+``--day`` seconds, queue, and are started by the reconciler, whose launcher hands each lease to this program: a
+simulated runtime (capacity_runtime.py) registers, beats, reports, stores and ends when its session is stopped. In
+between people begin and end episodes, call the relay, one call in STREAMED for a stream of pieces, and watch. Each
+SUSPENDED-th session is suspended once, woken by the next begin, and has a second runtime then. Each move of a session
+goes to a webhook. A session lives for an hour of that day, less where more than MOST_AT_ONCE would run at once;
+``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a session does in its hour (DAY)
+it does the share ``--traffic``, each thing once at least, but for heartbeats: those are real ones of its life, at the
+pace that the server asks for, with its machine's sample each ten seconds and the counts of its episodes in all.
+Nothing here is multiplied. A real day has more: phases of steps, logs, Redis; and weights, which are small here.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from capacity import DAY, ROWS_AT_ONCE, SAMPLE, STEP, TEXT, Measured, answer
+from capacity import DAY, ROWS_AT_ONCE, STEP, TEXT, Measured, answer
+from capacity_runtime import Simulated
 from serving import ROOT
 
 MOST_AT_ONCE = 1000  # TINKERSCRIPT_MAX_RUNTIMES has a bound
@@ -113,20 +114,6 @@ def reconcile(folder: Path) -> None:
     call_command("reconcile")
 
 
-class Simulated:
-    """A session as those outside know it; ``status`` is what its runtime says of itself."""
-
-    def __init__(self, session_id: str) -> None:
-        self.id, self.lease, self.key = session_id, "", ""
-        self.registered = asyncio.Event()
-        self.status: dict[str, Any] = {"state": "ready", "phase": "waiting for episodes", "policy_version": 0}
-
-    def count(self, **changed: int) -> None:
-        """Add to the counts of its episodes."""
-        counts = self.status.get("accounting", {})
-        self.status["accounting"] = counts | {name: counts.get(name, 0) + by for name, by in changed.items()}
-
-
 class Simulator:
     """Everybody outside the control plane."""
 
@@ -137,7 +124,9 @@ class Simulator:
         self.took_s: dict[str, list[float]] = defaultdict(list)
         self.failed: Counter[str] = Counter()
         self.late_s = 0.0
+        self.pace_s, self.stored_bytes = 0.0, 0
         self._launched: defaultdict[str, asyncio.Queue[tuple[str, str]]] = defaultdict(asyncio.Queue)
+        self._registered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._people = asyncio.Semaphore(CLIENTS)
 
     async def day(self, *, sessions: int, day_s: float, traffic: float, share: float = 1.0) -> float:
@@ -181,7 +170,7 @@ class Simulator:
         session = Simulated(made["id"])
         runtimes = asyncio.create_task(self._runtimes(session))
         try:
-            await session.registered.wait()
+            await self._registered[session.id].wait()
             until = time.monotonic() + life_s
             plan = self._plan(session, traffic)
             if is_suspended:
@@ -196,13 +185,13 @@ class Simulator:
                 self.failed["runtime not told to end"] += 1
                 runtimes.cancel()
 
-    async def _suspend(self, session: "Simulated") -> None:
+    async def _suspend(self, session: Simulated) -> None:
         """Let its runtime go; the episode that follows wakes it."""
         await self._ask("suspend", "POST", f"/v1/sessions/{session.id}/suspend")
         await asyncio.sleep(2.0)
         await self._episode(session, calls=0)
 
-    async def _episode(self, session: "Simulated", *, calls: int) -> None:
+    async def _episode(self, session: Simulated, *, calls: int) -> None:
         of = f"/v1/sessions/{session.id}/episodes"
         if await self._ask("begin", "POST", of, {"task": "t"}) is not None:
             session.count(begun=1, open=1)
@@ -210,12 +199,13 @@ class Simulator:
         for number in range(calls):
             is_stream = number % STREAMED == STREAMED - 1
             unit, asked = ("stream", call | {"stream": True}) if is_stream else ("call", call)
+            session.called()
             await self._ask(unit, "POST", "/openai/v1/chat/completions", asked, bearer=session.key)
         output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
         if await self._ask("end", "POST", f"{of}/ep_1/end", output) is not None:
             session.count(open=-1, trained=1)
 
-    def _plan(self, session: "Simulated", traffic: float) -> list[Callable[[], Awaitable[None]]]:
+    def _plan(self, session: Simulated, traffic: float) -> list[Callable[[], Awaitable[None]]]:
         """What people and the runtime do, in a random order: a share of what a session does in its hour."""
 
         def times(unit: str) -> int:
@@ -228,7 +218,7 @@ class Simulator:
             entry = {"key": f"step-{number}", "kind": "metric", "data": STEP | {"step": number}}
             reported = {"entries": [entry]}
             if await self._ask("step", "POST", "/v1/runtime/report", reported, bearer=session.lease) is not None:
-                session.status["policy_version"] = number
+                session.status.update(policy_version=number)
 
         async def rows(number: int) -> None:
             common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
@@ -245,26 +235,33 @@ class Simulator:
                 await asyncio.sleep(times("watcher"))
             self.done["watcher"] += round(time.monotonic() - began)
 
-        acts: list[Callable[[], Awaitable[None]]] = [episode] * times("episode") + [watch]
+        async def store() -> None:
+            ask = partial(self._ask_of_runtime, session)
+            self.stored_bytes += await session.store(ask, self._http, episodes=times("episode"), step=times("step"))
+
+        acts: list[Callable[[], Awaitable[None]]] = [episode] * times("episode") + [watch, store]
         acts += [partial(step, number + 1) for number in range(times("step"))]
         acts += [partial(rows, number) for number in range(max(1, times("episode") // ROWS_AT_ONCE))]
         random.shuffle(acts)
         return acts
 
-    async def _runtimes(self, session: "Simulated") -> None:
+    async def _runtimes(self, session: Simulated) -> None:
         """One after the other, as each gets the session's lease, until the session has ended."""
         reason = "suspend"
         while reason == "suspend":
             launch, session.lease = await self._launched[session.id].get()
             key = await self._key_of(session)
             session.key = key or session.key
-            session.registered.set()
-            reason = await self._beat(session) if key else "refused"
+            session.begin()
+            self._registered[session.id].set()
+            ask = partial(self._ask_of_runtime, session)
+            reason = await session.beat(ask, self._gateway) if key else "refused"
+            self.pace_s = max(self.pace_s, session.pace_s)
             with (self._folder / "ended").open("a") as lines:
                 lines.write(f"{launch}\n")
-        del self._launched[session.id]
+        del self._launched[session.id], self._registered[session.id]
 
-    async def _key_of(self, session: "Simulated") -> str:
+    async def _key_of(self, session: Simulated) -> str:
         """Register, as a runtime does before all else; a key of an episode, empty where it was refused."""
         from tinkerscript.wire.episode_key import EpisodeClaim, sign
 
@@ -273,19 +270,6 @@ class Simulator:
             return ""
         claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 36_000, "")
         return sign(bytes.fromhex(given["episode_signing_key"]), claim)
-
-    async def _beat(self, session: "Simulated") -> str:
-        """Beat once a second until it is told to stop; why, or "refused"."""
-        number = 0
-        while True:
-            number += 1
-            sample = {"resources": SAMPLE} if number % 10 == 0 else {}
-            unit = "first" if number == 1 else "sample" if sample else "heartbeat"
-            body = session.status | sample | {"progress": number, "address": self._gateway}
-            orders = await self._ask(unit, "POST", "/v1/runtime/heartbeat", body, bearer=session.lease)
-            if orders is None or orders["stop"]:
-                return str(orders["stop"]) if orders else "refused"
-            await asyncio.sleep(1.0)
 
     async def _launches(self) -> None:
         """Give each lease that the reconciler's launcher wrote down to its session, with the launch's name."""
@@ -301,6 +285,10 @@ class Simulator:
                     launch, lease = line.split()
                     self._launched[launch.partition(".")[0]].put_nowait((launch, lease))
             await asyncio.sleep(0.1)
+
+    async def _ask_of_runtime(self, session: Simulated, unit: str, path: str, body: Any) -> Any:
+        """Ask under the lease that its runtime has."""
+        return await self._ask(unit, "POST", path, body, bearer=session.lease)
 
     async def _ask(
         self, unit: str, method: str, path: str, body: Any = None, *, bearer: str = "", once: str = ""
@@ -386,6 +374,7 @@ def run(
     for unit, took in sorted(simulator.took_s.items()):
         took.sort()
         print(f"{unit:12}{simulator.done[unit]:9}{took[len(took) // 2]:10.3f}{took[len(took) * 99 // 100]:9.3f}")
+    print(f"heartbeats were {simulator.pace_s:.1f} s apart at most; {simulator.stored_bytes / 1e6:.1f} MB were stored")
     print(
         f"failed: {dict(simulator.failed) or 'none'}; watched for {simulator.done['watcher']} s; "
         f"{simulator.done['piece']} pieces of streams"
