@@ -2,7 +2,8 @@
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cpu .
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cuda --build-arg ENGINE=cuda .
 # The CPU build of torch comes from an index of its own; without it the CUDA build is installed, which works and is
-# gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS" --build-arg TORCH_SHA256=..., the hash of its file.
+# gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS". A build that is not PyTorch's needs the hash of its
+# file as well: --build-arg TORCH_SHA256=...
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${PYTHON_IMAGE}
 # A compiler: vLLM and DeepSpeed compile kernels when they first need them. tini: ends and collects whatever is left.
@@ -18,9 +19,10 @@ ARG TORCH_OPTIONS=""
 ARG TORCH_SHA256=""
 RUN cd requirements && case "${ENGINE},${TORCH_OPTIONS:+other},${TORCH_SHA256:+known}" in \
       cpu,,) cp runtime-torch.lock torch.lock ;; \
+      cpu,other,) cp torch-cpu.lock torch.lock ;; \
       cpu,other,known) sed -n "s/^\(torch==[^ ]*\).*/\1 --hash=sha256:${TORCH_SHA256}/p" runtime-torch.lock >torch.lock ;; \
       cuda,,) : >torch.lock ;; \
-      *) echo "ENGINE is cpu or cuda; TORCH_OPTIONS and TORCH_SHA256 go together, with cpu" >&2; exit 1 ;; \
+      *) echo "ENGINE is cpu or cuda; TORCH_OPTIONS goes with cpu, TORCH_SHA256 with both" >&2; exit 1 ;; \
     esac
 RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: ${TORCH_OPTIONS} -r requirements/torch.lock
 RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: -r "requirements/runtime-${ENGINE}.lock"

@@ -3,16 +3,18 @@
 # files, by which pip and uv refuse any other file. To be run after a change of requirements or versions; make hashes
 #
 #   build.lock, engine.lock...  set-up, for each file of requirements that it installs, in versions of constraints.txt
-#   torch.lock             set-up, where the index has no build of torch for CPUs: torch with its CUDA
+#   torch-cpu.lock         set-up, where the index has PyTorch's build of torch for CPUs
+#   torch.lock             set-up, where it has none: torch with its CUDA
 #   clients.lock, tinker.lock... environments of their own, in the versions that these locks had
 #   trl.lock               .venv-trl, which sees what .venv has
 #   control-plane.lock     docker/control-plane.Dockerfile: server.txt, launchers.txt
 #   runtime-cpu.lock       docker/runtime.Dockerfile, ENGINE=cpu, but for torch and what torch alone needs of CUDA
-#   runtime-torch.lock     the same image: torch as the index has it, with its CUDA
+#   runtime-torch.lock     the same image: torch as the index has it, with its CUDA; torch-cpu.lock from PyTorch's own
 #   runtime-cuda.lock      docker/runtime.Dockerfile, ENGINE=cuda
 #   runtime-source.lock    both runtimes: what has no wheel and is built there
 #
-# From the index of uv (UV_DEFAULT_INDEX names another): one that builds packages itself has other hashes.
+# From the index of uv (UV_DEFAULT_INDEX names another): one that builds packages itself has other hashes. torch-cpu.lock is
+# from TORCH_INDEX, the address of PyTorch's index of builds for CPUs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -78,6 +80,18 @@ for name in vllm templates trl; do # see engine.txt, templates.txt and trl.txt: 
 done
 for_setup -c "$here/constraints.txt" -c "$here/vllm-cuda.lock" "$here/torch.txt" >"$found"
 written torch.lock "set-up installs for torch.txt where the index has no build of it for CPUs" <"$found"
+# PyTorch's builds for CPUs are on an index of its own. Where that is not named, a lock of the same version stays.
+torch="torch==$(sed -n 's/^torch==//p' torch.txt)+cpu"
+if [ -n "${TORCH_INDEX:-}" ]; then
+  echo "$torch" >"$work/torch-cpu.txt"
+  for_setup --no-deps --default-index "$TORCH_INDEX" "$work/torch-cpu.txt" >"$found"
+  written torch-cpu.lock "set-up installs for torch.txt where the index has its build for CPUs" <"$found"
+elif grep -q "^$torch " torch-cpu.lock; then
+  echo "torch-cpu.lock stays as it is: TORCH_INDEX is not set" >&2
+else
+  echo "torch-cpu.lock is of another version than torch.txt: set TORCH_INDEX to PyTorch's index of builds for CPUs" >&2
+  exit 1
+fi
 # versions_of LOCK: as they are there, which is asked for anew with the hashes.
 versions_of() { grep -o '^[A-Za-z0-9._-]*\(\[[a-z,-]*\]\)\?==[^ ;]*' "$1"; }
 for name in clients swift tinker helm evaluators litellm; do

@@ -54,12 +54,12 @@ package_step() {
     install_with "$venv/bin/python" --require-hashes --no-deps -r "$lock" "$@"
 }
 
-# torch_with PYTHON: torch. Where the index has a build for CPUs beside the one for CUDA, the latter would bring 5 GB that
-# nothing here uses. That build has no hash here: each index may have one of its own. What it needs comes with the locks.
+# torch_with PYTHON: torch. Where the index has PyTorch's build for CPUs beside the one for CUDA, the latter would bring 5 GB
+# that nothing here uses. A build for CPUs of another's making has other hashes and is not installed.
 torch_with() {
-  local version
-  version=$(sed -n 's/^torch==//p' requirements/torch.txt)
-  install_with "$1" --no-deps "torch==$version+cpu" || install_with "$1" --require-hashes --no-deps -r requirements/torch.lock
+  install_with "$1" --require-hashes --no-deps -r requirements/torch-cpu.lock && return
+  echo "the index has no build of torch for CPUs with a hash of requirements/torch-cpu.lock: its build for CUDA goes on"
+  install_with "$1" --require-hashes --no-deps -r requirements/torch.lock
 }
 
 # own_venv NAME WHAT: what tests use, which skip without it, in .venv-NAME; so no failure here stops anything.

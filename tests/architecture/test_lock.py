@@ -122,7 +122,7 @@ def test_what_an_image_installs_is_locked_by_hash_in_the_versions_that_were_test
 
 @pytest.mark.parametrize("name", SET_UP)
 def test_set_up_installs_by_hash_what_was_tested(name: str) -> None:
-    """Made anew by: make hashes. Torch is in torch.lock alone: of it an index may have builds of its own."""
+    """Made anew by: make hashes. Torch is in locks of its own: of it an index may have two builds."""
     found, tested = hashed(f"{name}.lock"), pins("build.txt") | pins(f"{name}.txt") | pins(LOCK)
     assert found.items() <= tested.items()
     assert {canonicalize_name(each.name) for each in requirements(f"{name}.txt")} <= found.keys()
@@ -135,8 +135,12 @@ def test_an_environment_of_its_own_is_installed_by_hash(name: str) -> None:
     assert wanted <= hashed(f"{name}.lock").keys()
 
 
+def test_torchs_build_for_cpus_is_installed_by_hash_in_the_same_version() -> None:
+    """What it needs comes by hash with the engine and the cookbook."""
+    assert hashed("torch-cpu.lock") == {"torch": pins(LOCK)["torch"] + "+cpu"}
+
+
 def test_torch_is_installed_by_hash_where_its_index_has_no_build_for_cpus() -> None:
-    """Of a build for CPUs the wheel alone has none: what it needs comes by hash with the engine and the cookbook."""
     found, tested = hashed("torch.lock"), pins("vllm-cuda.lock") | pins(LOCK) | pins("build.txt")
     assert found["torch"] == pins(LOCK)["torch"] and hashed("runtime-torch.lock").keys() <= found.keys()
     assert {name: found[name] for name in found.keys() & tested.keys()}.items() <= tested.items()
@@ -145,14 +149,13 @@ def test_torch_is_installed_by_hash_where_its_index_has_no_build_for_cpus() -> N
     assert needed <= hashed("cookbook.lock").keys()
 
 
-def test_set_up_installs_nothing_without_its_hash_but_torch() -> None:
-    """Of torch the build for CPUs; and this package itself."""
+def test_set_up_installs_nothing_without_its_hash_but_this_package() -> None:
     text = "".join((REQUIREMENTS / name).read_text() for name in ("install.sh", "packages.sh"))
     calls = [
         line for line in text.replace("\\\n", " ").splitlines() if re.search(r"install_with [\"$]|pip install ", line)
     ]
     free = [line.strip() for line in calls if "--require-hashes" not in line and not line.lstrip().startswith("#")]
-    allowed = ("-e .", '--no-deps "torch==$version+cpu" ||', '"$venv/bin/uv" pip install')
+    allowed = ("-e .", '"$venv/bin/uv" pip install')
     assert [line for line in free if not any(each in line for each in allowed)] == []
 
 
@@ -186,11 +189,12 @@ def test_an_image_installs_nothing_without_its_hash(dockerfile: str) -> None:
 @pytest.mark.parametrize(
     ("engine", "options", "sha256", "chosen"),
     [
-        ("cpu", "", "", "the index's"),
+        ("cpu", "", "", (REQUIREMENTS / "runtime-torch.lock").read_text()),
+        ("cpu", "--index-url x", "", (REQUIREMENTS / "torch-cpu.lock").read_text()),
         ("cpu", "--index-url x", "ab12", f"torch{pins(LOCK)['torch']} --hash=sha256:ab12\n"),
         ("cuda", "", "", ""),
-        ("cpu", "--index-url x", "", None),
         ("cpu", "", "ab12", None),
+        ("cuda", "--index-url x", "", None),
         ("cuda", "--index-url x", "ab12", None),
         ("torch", "", "", None),
     ],
@@ -202,10 +206,9 @@ def test_another_build_of_torch_has_a_hash_or_is_refused(engine, options, sha256
     environment = os.environ | {"ENGINE": engine, "TORCH_OPTIONS": options, "TORCH_SHA256": sha256}
     done = subprocess.run(["sh", "-c", step], cwd=tmp_path, env=environment, capture_output=True, text=True)
     if chosen is None:
-        assert done.returncode == 1 and "TORCH_SHA256 go together" in done.stderr
+        assert done.returncode == 1 and "TORCH_SHA256 with both" in done.stderr
         return
-    written = (tmp_path / "requirements" / "torch.lock").read_text()
-    assert written == (chosen if chosen != "the index's" else (REQUIREMENTS / "runtime-torch.lock").read_text())
+    assert (tmp_path / "requirements" / "torch.lock").read_text() == chosen
 
 
 def test_the_bill_of_materials_names_what_the_locks_name():
