@@ -6,13 +6,14 @@ and start a second sooner.
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.core.cache import cache
-from django.db import connections
+from django.db import connection, connections
 from django.db.models.signals import post_migrate
 from django.http import HttpRequest
 from django.test import Client, override_settings
@@ -133,6 +134,16 @@ def outsider_key(bob: "User") -> str:
 def client_for() -> Callable[[str], Client]:
     """``client_for(secret)``: an HTTP client that sends the key (or lease) with every request."""
     return lambda secret: Client(headers={"Authorization": f"Bearer {secret}"})
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """A line for each connection to the database that is opened, and not one that was kept."""
+    backend = {"sqlite": "sqlite3"}.get(connection.vendor, connection.vendor)
+    theirs, found = import_module(f"django.db.backends.{backend}.base").DatabaseWrapper, []
+    connect = theirs.get_new_connection
+    monkeypatch.setattr(theirs, "get_new_connection", lambda self, given: found.append(self) or connect(self, given))
+    return found
 
 
 @pytest.fixture(scope="session")

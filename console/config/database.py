@@ -12,9 +12,11 @@ OF_SQLITE = {
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
 }
-# Of a connection between two requests of its thread. To open SQLite's file anew is to read its whole schema, which
-# takes as much of a processor as most requests do. PostgreSQL's connections are kept by console.config.postgres.
-SQLITE_KEPT_S = 60
+# Of Django's backends, ours: they keep connections between requests (console/config/kept_connections.py).
+BACKENDS = {
+    "django.db.backends.sqlite3": "console.config.sqlite3",
+    "django.db.backends.postgresql": "console.config.postgres",
+}
 
 
 def databases_read(url: str) -> dict[str, dict[str, Any]]:
@@ -23,8 +25,7 @@ def databases_read(url: str) -> dict[str, dict[str, Any]]:
         database: dict[str, Any] = dict(dj_database_url.parse(url))
     except (ValueError, KeyError) as error:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
-    if database["ENGINE"].endswith("sqlite3"):
-        database |= {"OPTIONS": dict(OF_SQLITE), "CONN_MAX_AGE": SQLITE_KEPT_S}
-    elif database["ENGINE"] == "django.db.backends.postgresql":
-        database["ENGINE"] = "console.config.postgres"
+    if database["ENGINE"] == "django.db.backends.sqlite3":
+        database["OPTIONS"] = dict(OF_SQLITE)
+    database["ENGINE"] = BACKENDS.get(database["ENGINE"], database["ENGINE"])
     return {"default": database}

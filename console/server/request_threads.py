@@ -2,7 +2,7 @@
 
 Django would give each request a thread of its own, and asgiref a second one that waits for the end of the first: 0.3 ms
 of CPU. What a thread keeps beside its stack are connections to the database. At the end of a request Django closes
-those that are broken, have a transaction open or are over their age, so that the thread is as good as new for the next.
+them, so that the thread is as good as new, and they wait for any thread's next (console/config/kept_connections.py).
 """
 
 from collections.abc import Awaitable, Callable

@@ -87,6 +87,20 @@ async def test_a_request_that_the_gateway_holds_holds_no_connection_to_the_datab
         connection_created.disconnect(created)
 
 
+async def test_a_begin_and_an_end_open_no_connection_where_the_request_before_left_one(
+    gateway: FakeGateway, served: Session, api_key: str, opened: list[object]
+) -> None:
+    """Both give theirs back before they wait for the gateway, and the next request of the process has it."""
+    end = f"/v1/sessions/{served.id}/episodes/ep_1/end"
+    await begin(served, api_key).answer()
+    opened.clear()
+    for _ in range(2):
+        await begin(served, api_key).answer()
+        await Call(application, "POST", end, key=api_key, body=b'{"output": {"reward": 1.0}}').answer()
+    assert len(gateway.requests) == 5
+    assert opened == []
+
+
 async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, api_key) -> None:
     root = f"/v1/sessions/{served.id}"
     calls = [

@@ -1,4 +1,7 @@
-"""Connections to a real PostgreSQL are kept from one thread to the next, and none that is broken or has work open."""
+"""Connections to a real PostgreSQL are kept from one thread to the next, and none that is broken or has work open.
+
+Those to SQLite: tests/console/test_kept_sqlite.py.
+"""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,7 +16,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from pytest_django import DjangoDbBlocker
 
+from console.config import kept_connections
 from console.config.database import databases_read
+from console.config.kept_connections import KeptConnections
 from console.config.postgres import base
 from support.waiting import wait_until
 
@@ -39,7 +44,7 @@ def unblocked(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
 
 @pytest.fixture
 def database(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator["Database"]:
-    monkeypatch.setattr(base, "KEPT", base.KeptConnections())
+    monkeypatch.setattr(base, "KEPT", KeptConnections(base.KEPT._is_usable))  # noqa: SLF001
     yield Database(url)
     base.KEPT.close()
 
@@ -129,21 +134,21 @@ def test_a_failed_statement_leaves_its_connection_usable(database: Database) -> 
 
 def test_a_busy_process_opens_no_connection_anew(database: Database) -> None:
     """Each is a process that PostgreSQL starts: of many requests at once the next many have the same."""
-    served = database.at_once(base.MAX_KEPT + 3)
-    assert len(served) == base.MAX_KEPT + 3
-    assert database.at_once(base.MAX_KEPT + 3) == served
+    served = database.at_once(kept_connections.MAX_KEPT + 3)
+    assert len(served) == kept_connections.MAX_KEPT + 3
+    assert database.at_once(kept_connections.MAX_KEPT + 3) == served
 
 
 def test_no_more_than_the_bound_are_kept_for_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "LINGER_S", 0.2)
-    served = database.at_once(base.MAX_KEPT + 3)
-    wait_until(lambda: len(base.KEPT._kept) == base.MAX_KEPT)  # noqa: SLF001
-    assert len(served & database.at_once(base.MAX_KEPT + 3)) == base.MAX_KEPT
+    monkeypatch.setattr(kept_connections, "LINGER_S", 0.2)
+    served = database.at_once(kept_connections.MAX_KEPT + 3)
+    wait_until(lambda: len(base.KEPT) == kept_connections.MAX_KEPT)
+    assert len(served & database.at_once(kept_connections.MAX_KEPT + 3)) == kept_connections.MAX_KEPT
 
 
 def test_one_that_was_quiet_for_long_is_replaced(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     first = database.request(pid)
-    monkeypatch.setattr(base, "MAX_IDLE_S", 0.0)
+    monkeypatch.setattr(kept_connections, "MAX_IDLE_S", 0.0)
     assert database.request(pid) != first
 
 
@@ -154,7 +159,7 @@ def test_a_database_that_is_away_says_why_at_once(tmp_path: Path) -> None:
 
 
 def test_a_database_of_tests_can_be_dropped_while_connections_to_it_are_kept(url: str, monkeypatch) -> None:
-    monkeypatch.setattr(base, "KEPT", base.KeptConnections())
+    monkeypatch.setattr(base, "KEPT", KeptConnections(base.KEPT._is_usable))  # noqa: SLF001
 
     def made(connection: BaseDatabaseWrapper) -> None:
         with connection.cursor() as cursor:
@@ -164,7 +169,7 @@ def test_a_database_of_tests_can_be_dropped_while_connections_to_it_are_kept(url
     of_tests = Database(url.removesuffix("postgres") + "of_tests")
     of_tests.request(pid)
     of_tests.request(lambda connection: connection.creation._destroy_test_db("of_tests", 0))  # noqa: SLF001
-    assert base.KEPT._kept == [], "nor is the connection that dropped it"  # noqa: SLF001
+    assert len(base.KEPT) == 0, "nor is the connection that dropped it"
     with pytest.raises(OperationalError, match="of_tests"):
         of_tests.request(pid)
     base.KEPT.close()

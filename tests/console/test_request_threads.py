@@ -88,12 +88,7 @@ async def test_a_thread_whose_request_was_cancelled_is_nobodys() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_one(api_key, monkeypatch) -> None:
-    """SQLite's are kept by their thread, PostgreSQL's for all threads (tests/console/test_kept_connections.py)."""
-    opened: list[object] = []
-    connected = BaseDatabaseWrapper.connect
-    if connection.vendor == "sqlite":
-        monkeypatch.setattr(BaseDatabaseWrapper, "connect", lambda self: opened.append(self) or connected(self))
+async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_one(api_key, opened) -> None:
     kept = KeptThreads(plain)
 
     async def ask() -> None:

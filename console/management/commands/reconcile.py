@@ -7,7 +7,7 @@ import time
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import close_old_connections, connection
+from django.db import close_old_connections
 
 from console.live.local_wakes import RECONCILERS, Pause
 from console.scheduling.instance import foreign_runtimes_forget
@@ -45,8 +45,6 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         if suspended := foreign_runtimes_forget():
             log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
-        # To open SQLite's file anew at each tick is to read its whole schema: most of what an idle server would do.
-        connection.settings_dict["CONN_MAX_AGE"] = None
         reconciler, tasks = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm), PeriodicTasks()
         tasks.start()
         while not pause.is_over:

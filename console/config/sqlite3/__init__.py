@@ -1,0 +1,1 @@
+"""Django's database backend for SQLite, which keeps its connections."""
