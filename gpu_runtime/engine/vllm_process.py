@@ -8,6 +8,7 @@ from typing import Any, Literal
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.forking import fork_server_begin, forks
+from gpu_runtime.processes.starting import starts_protect
 from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
@@ -82,6 +83,7 @@ def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
 def vllm_import(device: str) -> None:
     """Import what starts an engine, after its environment was set. Takes seconds: call it in a thread."""
     environment_set(device)
+    starts_protect()
     with uncollected():
         import vllm.engine.arg_utils
         import vllm.envs

@@ -30,6 +30,8 @@ from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.forking import process_context
+from gpu_runtime.processes.last_words import LastWords, words_left
+from gpu_runtime.processes.starting import environment_now
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -55,6 +57,7 @@ class RankProcesses:
         self.on_progress: Callable[[], None] = lambda: None
         self._connections: list[Any] = []  # each a Connection or a RemoteConnection
         self.processes: list[Any] = []
+        self._words: list[LastWords] = []
         self._is_closed = False
         self._rendezvous: Path | None = None
 
@@ -63,7 +66,7 @@ class RankProcesses:
         # In the runtime's own folder, which goes with it where it is killed.
         of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
         self._rendezvous = Path(mkdtemp(prefix="tinkerscript-ranks-", dir=of_runtime))
-        self._connections, self.processes = [], []
+        self._connections, self.processes, self._words = [], [], []
         for rank in range(self._world):
             spec = replace(self._spec, rank=rank, rendezvous_path=str(self._rendezvous / "ranks"))
             if nodes:
@@ -77,16 +80,23 @@ class RankProcesses:
             there = RemoteRank(spec, self._main, own_node, f"trainer-rank-{spec.rank}")
             self._connections.append(there.connection)
             self.processes.append(there)
+            self._words.append(there.words)
             return
-        context = process_context(spec.device)
+        context, name = process_context(spec.device), f"trainer-rank-{spec.rank}"
         ours, theirs = context.Pipe()
-        arguments = (self._main, dict(os.environ), theirs, spec)
-        process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{spec.rank}", daemon=True)
-        with kept_from_children():
-            process.start()
+        words = LastWords(name)
+        arguments = (self._main, environment_now(), theirs, words.far, spec)
+        process = context.Process(target=_run_rank, args=arguments, name=name, daemon=True)
+        try:
+            with kept_from_children():
+                process.start()
+        except (OSError, EOFError) as error:
+            raise TrainerFailed(f"trainer rank {spec.rank} could not be started: {error}") from error
         theirs.close()
+        words.begin()
         self._connections.append(ours)
         self.processes.append(process)
+        self._words.append(words)
 
     async def ready(self) -> None:
         """Return once every rank has loaded the model. Raises ModelUnsupported, TrainerFailed."""
@@ -181,10 +191,8 @@ class RankProcesses:
     def _lost(self, rank: int, command: str) -> TrainerFailed:
         process = self.processes[rank]
         process.join(JOIN_S)
-        killed = process.exitcode == -signal.SIGKILL
-        kind = TrainerKilled if killed else TrainerFailed
-        how = "was killed" if killed else f"ended with exit code {process.exitcode}"
-        return kind(f"trainer rank {rank} {how} during {command}")
+        kind = TrainerKilled if process.exitcode == -signal.SIGKILL else TrainerFailed
+        return kind(f"trainer rank {rank} {self._words[rank].end_of(process.exitcode)} during {command}")
 
 
 class TrainerRanks(RankProcesses):
@@ -270,8 +278,13 @@ def _placed(spec: RankSpec, nodes: Sequence[Node]) -> RankSpec:
 
 
 def _run_rank(
-    main: Callable[[Connection, RankSpec], None], environment: dict[str, str], connection: Connection, spec: RankSpec
+    main: Callable[[Connection, RankSpec], None],
+    environment: dict[str, str],
+    connection: Connection,
+    errors: Connection,
+    spec: RankSpec,
 ) -> None:
     """A process that is forked has the environment of the fork server: this gives it its runtime's."""
     os.environ.update(environment)
-    main(connection, spec)
+    with words_left(errors):
+        main(connection, spec)

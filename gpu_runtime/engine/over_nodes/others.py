@@ -6,13 +6,13 @@ fails is named by the node.
 
 import asyncio
 import multiprocessing
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from typing import Any, Protocol
 
 from gpu_runtime.errors import EngineDead, NodesDiffer, PlacementImpossible, RuntimeFault
+from gpu_runtime.processes.last_words import LastWords
 
 from .part import EnginePart
 
@@ -27,6 +27,7 @@ class Remote(Protocol):
 
     connection: Any
     sentinel: Any
+    words: LastWords
 
     @property
     def exitcode(self) -> int | None:
@@ -92,9 +93,7 @@ class OtherNodes:
             kind, value = remote.connection.recv()
         except (EOFError, OSError):
             remote.join(END_S)
-            killed = remote.exitcode == -signal.SIGKILL
-            how = "was killed" if killed else f"ended with exit code {remote.exitcode}"
-            return EngineDead(f"node {node} is lost: the engine's part on it {how}")
+            return EngineDead(f"node {node} is lost: the engine's part on it {remote.words.end_of(remote.exitcode)}")
         return {"differ": NodesDiffer, "refused": PlacementImpossible}.get(kind, EngineDead)(str(value))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_runtime.errors import PlacementImpossible, TrainerFailed
+from gpu_runtime.processes.starting import environment_now
 
 from .pods import pod_name, pods
 
@@ -57,7 +58,9 @@ def _parse(line: str) -> Node | None:
 
 def _scontrol(*arguments: str) -> str:
     try:
-        done = subprocess.run(["scontrol", *arguments], capture_output=True, text=True, timeout=COMMAND_S)
+        done = subprocess.run(
+            ["scontrol", *arguments], env=environment_now(), capture_output=True, text=True, timeout=COMMAND_S
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TrainerFailed(f"scontrol: {error}") from error
     if done.returncode:

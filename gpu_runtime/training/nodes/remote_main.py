@@ -3,6 +3,8 @@
 import os
 import signal
 
+from gpu_runtime.processes.last_words import words_left
+
 from .line import RankLine
 
 
@@ -18,9 +20,10 @@ def main() -> None:
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # what a library prints belongs in the log
-    line = RankLine(incoming, outgoing)
-    run, spec = line.recv()
-    run(line, spec)
+    with words_left():
+        line = RankLine(incoming, outgoing)
+        run, spec = line.recv()
+        run(line, spec)
 
 
 if __name__ == "__main__":

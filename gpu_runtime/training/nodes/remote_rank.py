@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpu_runtime.health.notice import kept_from_children
+from gpu_runtime.processes.last_words import LastWords
+from gpu_runtime.processes.starting import environment_now
 
 from .line import versions, versions_differ
 from .pods import LOST, pod_name, pods
@@ -46,8 +48,13 @@ class RemoteRank(Generic[SpecT]):
     def __init__(self, spec: SpecT, main: Callable[[Any, SpecT], None], own_node: str, name: str) -> None:
         self._node, self._own_node, self.name = spec.node, own_node, name
         ours, theirs = socket.socketpair()
+        self.words = LastWords(name)
         with kept_from_children(), theirs:
-            self._starter = subprocess.Popen(_command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno())
+            self._starter = subprocess.Popen(
+                _command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self.words.far.fileno(),
+                env=environment_now(),
+            )  # fmt: skip
+        self.words.begin()
         self.pid = self._starter.pid
         self._receive_within(ours, START_S)
         self._far = Connection(ours.detach())

@@ -1,0 +1,76 @@
+"""What a process said before it ended: its standard error passes through here to this one's, and its end is kept.
+
+An exit code does not say why a process ended. What says it is on its standard error: an exception, what the C library
+or a library of C++ says as it gives up, where Python stood at a signal (``words_left``).
+"""
+
+import faulthandler
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+STANDARD_ERROR = 2
+READ_BYTES, KEPT_BYTES, LINES = 1 << 16, 1 << 12, 12
+REST_S = 2.0  # for what is still under way; a process that it has started may hold its standard error for longer
+
+
+class LastWords:
+    """Of one process: ``far`` becomes its standard error, and ``begin`` is called once it has it."""
+
+    def __init__(self, name: str) -> None:
+        self._near, self.far = Pipe(duplex=False)
+        self._kept = b""
+        self._thread = threading.Thread(target=self._pass_on, name=f"hears-{name}", daemon=True)
+
+    def begin(self) -> None:
+        """Pass on what comes, until the process ends."""
+        self.far.close()
+        self._thread.start()
+
+    def end_of(self, exitcode: int | None) -> str:
+        """In words how the process ended: "was killed", or what else it was and its last lines."""
+        if exitcode == -signal.SIGKILL:
+            return "was killed"
+        if exitcode is not None and exitcode < 0:
+            how = f"was ended by {_signal_name(-exitcode)}"
+        else:
+            how = f"ended with exit code {exitcode}"
+        self._thread.join(REST_S)
+        lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
+        return f"{how} (its last lines: {chr(10).join(lines[-LINES:])})" if lines else f"{how} (it wrote nothing)"
+
+    def _pass_on(self) -> None:
+        with self._near:
+            while data := os.read(self._near.fileno(), READ_BYTES):
+                self._kept = (self._kept + data)[-KEPT_BYTES:]
+                with suppress(OSError):  # nobody reads ours any more
+                    while data:
+                        data = data[os.write(STANDARD_ERROR, data) :]
+
+
+def _signal_name(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+@contextmanager
+def words_left(far: Connection | None = None) -> Iterator[None]:
+    """In the process itself: ``far`` becomes its standard error, and whatever ends the block is seen there.
+
+    At a signal the stack of the thread that it ends, and of none besides: faulthandler reads others' unguarded.
+    """
+    if far is not None:
+        os.dup2(far.fileno(), STANDARD_ERROR)
+        far.close()
+    faulthandler.enable(STANDARD_ERROR, all_threads=False)
+    try:
+        yield
+    except SystemExit:
+        traceback.print_exc()
+        raise
