@@ -21,7 +21,7 @@ def event_record(*, session_id: str, kind: EventKind, data: dict[str, Any], key:
 
     ``key`` names the entry within its session: a second entry of that name is not written, the first is returned.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):  # nothing here fails but with all else
         _in_order(session_id)
         if key is None:
             record = EventRecord.objects.create(session_id=session_id, kind=kind, data=data)
@@ -36,7 +36,7 @@ def event_record(*, session_id: str, kind: EventKind, data: dict[str, Any], key:
 def events_record(*, session_id: str, entries: Sequence[ReportEntry]) -> None:
     """Add what a runtime reports, in its order. Entries whose key is there already are left as they are."""
     rows = [EventRecord(session_id=session_id, key=entry.key, kind=entry.kind, data=entry.data) for entry in entries]
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         _in_order(session_id)
         EventRecord.objects.bulk_create(rows, ignore_conflicts=True)
         _wake_on_commit(session_id)

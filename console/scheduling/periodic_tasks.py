@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 PERIODIC_TASKS = (
     audit_heads_keep,
     tinker_sessions_vanished_finish,
-    external_uploads_expire,
     external_uploads_bound,
     local_states_remove,
     uploads_sweep,
@@ -50,6 +49,7 @@ RETENTION_TASKS = (
     checkpoints_replaced_remove,
     ended_states_trim,
     episodes_expire,
+    external_uploads_expire,
 )
 MAIL_TASKS = (alerts_mail,)
 BUDGET_TASKS = (sessions_over_budget_stop,)

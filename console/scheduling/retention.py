@@ -3,6 +3,7 @@
 Metrics of steps stay as long as their session: what was used is counted from them.
 """
 
+import time
 from datetime import timedelta
 
 from django.conf import settings
@@ -22,6 +23,7 @@ from tinkerscript.wire.events import EventKind
 
 IDLE_CLIENTS_KEPT_FOR = timedelta(days=30)  # Tinker sessions that used no model
 AT_ONCE = 1_000  # rows of one statement: a longer one would keep writers waiting
+EACH_S = 5.0  # of a round's minute, for each kind of row
 
 
 MEASURED = (EventKind.METRIC, EventKind.EVALUATION)  # what a finished run is read for
@@ -48,6 +50,8 @@ def expired_remove() -> None:
 
 
 def _delete_some(rows: QuerySet) -> None:
-    ids = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
-    if ids:
+    until = time.monotonic() + EACH_S
+    while ids := list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE]):
         rows.filter(pk__in=ids).delete()
+        if len(ids) < AT_ONCE or time.monotonic() > until:
+            return

@@ -36,9 +36,10 @@ def sessions_over_budget_stop() -> None:
     going = Session.objects.filter(state__in=GOING).exclude(desired=Desired.STOP).order_by("created_at", "id")
     if settings.LIMITS.hours is None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
-    raised = _alerts_raised(going)
+    limited = list(going.select_related("key", "project"))
+    raised = _alerts_raised(going) if limited else set()
     near: list[tuple[Session, Limit]] = []
-    for session in going.select_related("key", "project"):
+    for session in limited:
         limits = list(session_limits(session))
         _alert(session, limits, raised)
         if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):

@@ -24,10 +24,11 @@ def record_claim(*, project: Project, key: str, request: str, body_sha256: str) 
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("record_claim needs a transaction around it")
-    IdempotencyRecord.objects.filter(project=project, created_at__lt=timezone.now() - KEPT_FOR).delete()
-    row, is_new = IdempotencyRecord.objects.get_or_create(
-        project=project, key=key, defaults={"request": request, "body_sha256": body_sha256}
-    )
+    asked = {"request": request, "body_sha256": body_sha256}
+    row, is_new = IdempotencyRecord.objects.get_or_create(project=project, key=key, defaults=asked)
+    if not is_new and row.created_at < timezone.now() - KEPT_FOR:  # the minute's round has not come by yet
+        row.delete()
+        row, is_new = IdempotencyRecord.objects.get_or_create(project=project, key=key, defaults=asked)
     if (row.request, row.body_sha256) != (request, body_sha256):
         raise IdempotencyMismatch(
             "This Idempotency-Key was used for another request.", hint="Use a fresh key for each new request."

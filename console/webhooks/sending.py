@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -64,16 +64,18 @@ class Sender:
             full = [project for project, count in taken.items() if count >= MAX_PER_PROJECT]
             due = Delivery.objects.filter(next_at__lte=timezone.now()).exclude(webhook__project_id__in=full)
             projects = list(due.order_by().values_list("webhook__project_id", flat=True).distinct())
-            if not projects:
-                break
+            # Where all have a place: as many as a project may have, of one read. Else each in its turn.
+            is_room = len(projects) * MAX_PER_PROJECT <= MAX_IN_FLIGHT - len(self.in_flight)
             for project in sorted(projects, key=lambda project: self._served_at.get(project, 0.0)):
                 if len(self.in_flight) == MAX_IN_FLIGHT:
                     break
-                taken[project] += 1
                 self._served_at[project] = time.monotonic()
-                if delivery := _claim(project, timezone.now()):
+                for delivery in _claim(project, timezone.now(), MAX_PER_PROJECT - taken[project] if is_room else 1):
                     self.in_flight[self._runner.get_loop().create_task(self._post(delivery))] = delivery
                     claimed += 1
+                taken[project] += 1
+            if is_room:
+                break
         return claimed
 
     def wait(self) -> None:
@@ -104,17 +106,14 @@ async def _awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable  # a runner takes coroutines alone
 
 
-def _claim(project_id: str, now: datetime) -> Delivery | None:
-    """The project's delivery that has been due longest; None where another sender was faster."""
+def _claim(project_id: str, now: datetime, most: int) -> Iterator[Delivery]:
+    """The project's deliveries that have been due longest, but for those where another sender was faster."""
     due = Delivery.objects.select_related("webhook").filter(webhook__project_id=project_id, next_at__lte=now)
-    delivery = due.order_by("next_at", "id").first()
-    if delivery is None:
-        return None
-    mine = Delivery.objects.filter(id=delivery.id, next_at=delivery.next_at)
-    if mine.update(next_at=now + CLAIM, attempts=F("attempts") + 1) != 1:
-        return None
-    delivery.attempts += 1
-    return delivery
+    for delivery in due.order_by("next_at", "id")[:most]:
+        mine = Delivery.objects.filter(id=delivery.id, next_at=delivery.next_at)
+        if mine.update(next_at=now + CLAIM, attempts=F("attempts") + 1) == 1:
+            delivery.attempts += 1
+            yield delivery
 
 
 async def _post(client: aiohttp.ClientSession, delivery: Delivery) -> tuple[int | None, str]:

@@ -65,10 +65,9 @@ def delivery_list(*, project: Project, webhook_id: str, limit: int = 50) -> list
 def event_announce(*, project_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:
     """Put an event on its way to those who subscribed; it leaves when the surrounding transaction commits."""
     now = timezone.now()
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         for webhook in Webhook.objects.filter(project_id=project_id):
             if topic not in webhook.topics:
                 continue
             event = WebhookEvent(id=new_id("evt"), topic=topic, at=now, project_id=project_id, data=data)
             Delivery.objects.create(webhook=webhook, topic=topic, body=event.model_dump_json(), next_at=now)
-            Delivery.objects.filter(webhook=webhook, next_at=None, created_at__lt=now - KEPT_FOR).delete()

@@ -102,7 +102,7 @@ def test_an_ended_session_keeps_its_last_state_for_a_month(project) -> None:
     assert set(going.checkpoints.values_list("id", flat=True)) == both
 
 
-def test_states_on_this_disk_go_with_their_session_and_its_journal_stays(project) -> None:
+def test_states_on_this_disk_go_with_their_session_and_its_journal_stays(project, monkeypatch) -> None:
     volumes: list[Path] = []
     try:
         for fields in (
@@ -125,6 +125,13 @@ def test_states_on_this_disk_go_with_their_session_and_its_journal_stays(project
         assert [path.name for path in volumes[0].iterdir()] == ["journal.sqlite3"]
         for going_on in volumes[1:]:
             assert len(list(going_on.iterdir())) == 5
+        with monkeypatch.context() as patched:  # each second, for as long as the folder of the ended one is there
+            patched.setattr(Path, "glob", lambda folder, pattern: pytest.fail(f"{folder} again"))
+            local_states_remove()
+        Session.objects.filter(id=volumes[1].name).update(launch_handle=None)
+        local_states_remove()
+        assert [path.name for path in volumes[1].iterdir()] == ["journal.sqlite3"]
+        assert len(list(volumes[2].iterdir())) == 5
     finally:
         for volume in volumes:
             shutil.rmtree(volume, ignore_errors=True)

@@ -1,6 +1,7 @@
 """What would stay for ever: parts of uploads that no commit came for, and states of sessions that have ended."""
 
 import logging
+import os
 import shutil
 from datetime import timedelta
 
@@ -20,6 +21,7 @@ from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 600
+AT_ONCE = 1000  # sessions of one statement
 # An upload is begun in the store before its row is written: one without a row may be that young.
 ROW_FOLLOWS = timedelta(minutes=10)
 # An ended session cannot go on: its last state is kept this long for who wants to look at it, or to pin it.
@@ -65,12 +67,24 @@ def ended_states_trim() -> None:
 
 
 def local_states_remove() -> None:
-    """Remove what ended sessions left on this disk to go on from. Journals and logs stay."""
-    folders = {left.parent for name in LOCAL_STATES for left in (settings.DATA / "runtimes").glob(f"*/{name}")}
-    ended = Session.objects.filter(
-        state__in=ENDED, launch_handle__isnull=True, id__in=[folder.name for folder in folders]
-    )
-    for session_id in ended.values_list("id", flat=True) if folders else ():
-        for name in LOCAL_STATES:
-            for left in (settings.DATA / "runtimes" / session_id).glob(name):
-                shutil.rmtree(left, ignore_errors=True)
+    """Remove what ended sessions left on this disk to go on from. Journals and logs stay.
+
+    Each session's folder is gone through once, after its end: nothing is written there any more.
+    """
+    runtimes = settings.DATA / "runtimes"
+    try:
+        names = sorted(set(os.listdir(runtimes)) - gone_through)
+    except FileNotFoundError:  # none has run here
+        return
+    for first in range(0, len(names), AT_ONCE):
+        ended = Session.objects.filter(
+            state__in=ENDED, launch_handle__isnull=True, id__in=names[first : first + AT_ONCE]
+        )
+        for session_id in ended.values_list("id", flat=True):
+            for name in LOCAL_STATES:
+                for left in (runtimes / session_id).glob(name):
+                    shutil.rmtree(left, ignore_errors=True)
+            gone_through.add(session_id)
+
+
+gone_through: set[str] = set()  # by this process
