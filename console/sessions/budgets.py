@@ -36,10 +36,11 @@ def sessions_over_budget_stop() -> None:
     going = Session.objects.filter(state__in=GOING).exclude(desired=Desired.STOP).order_by("created_at", "id")
     if settings.LIMITS.hours is None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
-    limited = list(going.select_related("key", "project"))
-    raised = _alerts_raised(going) if limited else set()
+    if not going.exists():  # as in most seconds: all that follows is large to ask
+        return
+    raised = _alerts_raised(going)
     near: list[tuple[Session, Limit]] = []
-    for session in limited:
+    for session in going.select_related("key", "project"):
         limits = list(session_limits(session))
         _alert(session, limits, raised)
         if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):

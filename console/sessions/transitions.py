@@ -96,26 +96,19 @@ def open_episodes_end(*, session_id: str) -> None:
 
 def session_announce(*, session_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:
     """Tell those of the session's project who subscribed; it leaves when the surrounding transaction commits."""
-    project_id = Session.objects.values_list("project_id", flat=True).get(id=session_id)
-    event_announce(project_id=project_id, topic=topic, data=data)
+    event_announce(project_id=Session.objects.filter(id=session_id).values("project_id")[:1], topic=topic, data=data)
 
 
 def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> None:
     """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that no user requested."""
-    pending = Checkpoint.objects.select_related("session").filter(
+    pending = Checkpoint.objects.filter(
         session_id=session_id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
     )
     if not ordered:
         pending = pending.filter(ordered=False)
-    for checkpoint in pending:
-        Checkpoint.objects.filter(id=checkpoint.id).update(state=CheckpointState.FAILED, failure=reason)
-        event_record(
-            session_id=session_id,
-            kind=EventKind.EVENT,
-            data={"name": "checkpoint_failed", "checkpoint_id": checkpoint.id, "reason": reason},
-        )
-        event_announce(
-            project_id=checkpoint.session.project_id,
-            topic=WebhookTopic.CHECKPOINT_FAILED,
-            data={"session_id": session_id, "checkpoint_id": checkpoint.id, "reason": reason},
-        )
+    for checkpoint_id in list(pending.values_list("id", flat=True)):
+        Checkpoint.objects.filter(id=checkpoint_id).update(state=CheckpointState.FAILED, failure=reason)
+        told = {"checkpoint_id": checkpoint_id, "reason": reason}
+        event_record(session_id=session_id, kind=EventKind.EVENT, data={"name": "checkpoint_failed"} | told)
+        failed = {"session_id": session_id} | told
+        session_announce(session_id=session_id, topic=WebhookTopic.CHECKPOINT_FAILED, data=failed)

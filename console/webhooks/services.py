@@ -62,12 +62,15 @@ def delivery_list(*, project: Project, webhook_id: str, limit: int = 50) -> list
     return list(Delivery.objects.filter(webhook=webhook).order_by("-created_at", "-id")[:limit])
 
 
-def event_announce(*, project_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:
-    """Put an event on its way to those who subscribed; it leaves when the surrounding transaction commits."""
+def event_announce(*, project_id: str | QuerySet[Any, Any], topic: WebhookTopic, data: dict[str, Any]) -> None:
+    """Put an event on its way to those who subscribed; it leaves when the surrounding transaction commits.
+
+    ``project_id`` may be a query for it, which is asked with that for them: mostly there are none.
+    """
     now = timezone.now()
     with transaction.atomic(savepoint=False):
         for webhook in Webhook.objects.filter(project_id=project_id):
             if topic not in webhook.topics:
                 continue
-            event = WebhookEvent(id=new_id("evt"), topic=topic, at=now, project_id=project_id, data=data)
+            event = WebhookEvent(id=new_id("evt"), topic=topic, at=now, project_id=webhook.project_id, data=data)
             Delivery.objects.create(webhook=webhook, topic=topic, body=event.model_dump_json(), next_at=now)

@@ -33,7 +33,7 @@ def is_small(file: dict[str, Any]) -> bool:
 def checkpoints_verify() -> None:
     """Hash the large files of committed checkpoints, the one that waited longest first."""
     waiting = Checkpoint.objects.filter(unverified=True, state=CheckpointState.COMMITTED).order_by("committed_at")
-    for checkpoint in waiting.select_related("session"):
+    for checkpoint in waiting:
         try:
             wrong = _wrong_file(checkpoint)
         except StorageUnavailable as away:

@@ -32,7 +32,7 @@ from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.pace import PACE
 from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
 from console.sessions.states import Actor, Desired
-from console.sessions.transitions import checkpoints_fail, session_move
+from console.sessions.transitions import NO_LEASE, checkpoints_fail, session_move
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
@@ -65,7 +65,7 @@ SHOWN = ("phase", "policy_version", "reward_mean", "accounting")  # of a heartbe
 def lease_issue(*, session: Session) -> str:
     """A new lease, which fences off the one before. The checkpoints of that one are given up or requested again."""
     token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         span_open(session=session, lease_sha256=_sha256(token), gpus=session.devices or 0)
         Session.objects.filter(id=session.id).update(
             lease_sha256=_sha256(token),
@@ -77,7 +77,7 @@ def lease_issue(*, session: Session) -> str:
         Checkpoint.objects.filter(session=session, state=CheckpointState.UPLOADING).update(
             state=CheckpointState.REQUESTED
         )
-    session.refresh_from_db()
+    session.refresh_from_db(fields=("state", *NO_LEASE))
     return token
 
 
