@@ -31,6 +31,9 @@ from tinkerscript.wire.sessions import SessionKind, SessionState
 READY_TIMEOUT_S = 20.0
 # A gateway holds a begin for up to 20 s (strict on-policy admission) before it returns 503.
 ANSWER_TIMEOUT_S = 30.0
+# Between two looks at a session on its way up, which takes seconds. What wakes those who follow its record
+# (console/live) would save half of this on average; a wake-up may be lost, so the looks would stay, and each is one row
+# by its key.
 POLL_INTERVAL_S = 0.25
 ID_FORM = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RESPONSE_HEADERS_KEPT = ("Content-Type", "Retry-After")
