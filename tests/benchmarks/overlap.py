@@ -35,6 +35,7 @@ from gpu_runtime.start import start  # noqa: E402
 from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
 from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
+from support.gateway_post import gateway_post  # noqa: E402
 from support.light_tokenizer import LightTokenizer  # noqa: E402
 from support.runtime_harness import plane_assign, runtime_config, tiny_model  # noqa: E402
 
@@ -116,13 +117,7 @@ class Loop:
         await self._post(f"/episodes/{begun['episode_id']}/end", {"output": {"reward": self.rng.random()}})
 
     async def _post(self, path: str, body: dict, key: str = "") -> dict:
-        headers = {"X-Relay-Key": "relay"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        while True:
-            answer = await self.http.post(f"http://{self.address}{path}", json=body, headers=headers)
-            if answer.status_code != 503:  # held as long as a request may be: ask again, as the SDK does
-                break
-        answer.raise_for_status()
-        return answer.json()
+        return await gateway_post(self.http, self.address, path, body, key)
 
 
 @dataclass

@@ -48,6 +48,7 @@ from gpu_runtime.loading.both import open_engine_and_trainer  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from support.any_reward import any_reward  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
+from support.gateway_post import gateway_post  # noqa: E402
 from support.measured_engine import engine_memory  # noqa: E402
 from support.measured_ranks import memory_of, ranks_measured  # noqa: E402
 from support.model_flops import peak_tflops, shape_of, step_flops  # noqa: E402
@@ -183,16 +184,7 @@ async def runtime_open(load: Workload, model: Path, volume: Path, meter: Meter) 
 
 async def agent(http: httpx.AsyncClient, address: str, prompts: list[str], load: Workload, numbers: Any) -> None:
     """Play one episode after the other: the next of a group, or the first of the next task's."""
-
-    async def post(path: str, body: dict[str, Any], key: str = "") -> dict[str, Any]:
-        headers = {"X-Relay-Key": "relay"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        while True:
-            answer = await http.post(f"http://{address}{path}", json=body, headers=headers)
-            if answer.status_code != 503:  # held as long as a request may be: asked again, as the SDK does
-                break
-        answer.raise_for_status()
-        return answer.json()
-
+    post = partial(gateway_post, http, address)
     while True:
         task = next(numbers) // load.group
         begun = await post("/episodes", {"task": f"task {task}"})
