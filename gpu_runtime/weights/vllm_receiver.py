@@ -4,6 +4,7 @@ vLLM mixes a subclass of ``WeightReceiver`` into its worker class (engine/vllm_w
 ``take_weights`` on every worker through ``collective_rpc``.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class WeightReceiver:
     model_runner: "GPUModelRunner"  # on a CPU a subclass of it
     device: torch.device
     parallel_config: "ParallelConfig"
+    reload_weights: Callable[..., None]  # with the configuration set that some kernels for GPUs ask for
 
     mapped_weights = MappedWeights()  # a process has one worker, and it one model
 
@@ -49,7 +51,7 @@ class WeightReceiver:
         path = handover_part(Path(folder), self.parallel_config.node_rank)
         try:
             if (path / cuda_ipc.NAME).exists():
-                self.model_runner.reload_weights(weights_iterator=cuda_ipc.handles_read(path))
+                self.reload_weights(weights_iterator=cuda_ipc.handles_read(path))
                 return "opened"
             return self._tensors_take(self.mapped_weights.of(path))
         except (KeyError, ValueError, AssertionError, AttributeError) as error:
@@ -76,7 +78,7 @@ class WeightReceiver:
             return "repacked"
         if awaits_weights(model):
             return "refused: these are not all of the weights that this engine was started without"
-        self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))
+        self.reload_weights(weights_iterator=iter(tensors.items()))
         head = getattr(model, "lm_head", None)
         # vLLM 0.32.0 on a CPU: with tied embeddings the reload refreshes embed_tokens.weight but not the prepacked copy
         # that the head multiplies with, so logits would silently come from the old head.
