@@ -68,7 +68,7 @@ def started_with(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
-    """The environment of the processes alone: which GPUs they see, how they keep freed memory."""
+    """The environment of the processes alone: which GPUs they see, how exactly they multiply, how they keep memory."""
     if device == "cpu":
         # Freed memory is kept, as in the trainer's ranks (training/cpu/malloc.py): where a hand-over has to pack
         # weights anew, page faults were a quarter of its time (SmolLM2-135M in float32, 538 MB: 0.29 s, then 0.22 s).
@@ -77,7 +77,10 @@ def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
         # call of every start would compile: 6 s with a warm cache and 15 s with none, for 1.2 ms of a step of 16
         # sequences over 49,152 tokens.
         return kept | {"TORCH_COMPILE_DISABLE": "1"}
-    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+    # float32 attention of vLLM's is a kernel of Triton's, which by itself rounds what it multiplies to the 10 bits of
+    # TF32. The trainer's does not (FlexAttention), nor do torch's products in either.
+    exact = {"TRITON_F32_DEFAULT": "ieee"}
+    return exact | ({"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {})
 
 
 def vllm_import(device: str) -> None:

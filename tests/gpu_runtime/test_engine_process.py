@@ -135,3 +135,8 @@ def test_what_is_to_be_compiled_is_computed_as_it_is_on_a_cpu() -> None:
     environment = os.environ | child_variables("cpu", ())
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr[-1000:]
+
+
+def test_an_engine_on_devices_sees_its_own_and_multiplies_float32_as_the_trainer_does() -> None:
+    assert child_variables("cuda", ("1", "0")) == {"CUDA_VISIBLE_DEVICES": "1,0", "TRITON_F32_DEFAULT": "ieee"}
+    assert "CUDA_VISIBLE_DEVICES" not in child_variables("cuda", ()), "what its parent sees"
