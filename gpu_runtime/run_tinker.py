@@ -160,7 +160,8 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
     trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus)
 
     async def start() -> VllmSampler:
-        return await VllmSampler.start(model, config, placement.device, gpus=placement.engines()[0])
+        gpus = placement.engines()[0]
+        return await VllmSampler.start(model, config, placement.device, gpus=gpus, shares_device=placement.shared)
 
     try:
         async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:

@@ -13,9 +13,9 @@ from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
-# On a CPU vLLM puts its one worker into a process of its own, and its core spins while that worker computes: on two
+# Of one worker. On a CPU vLLM puts it into a process of its own, and its core spins while that worker computes: on two
 # cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
-# path, the executor that runs the worker inside the core's process is taken as it is.
+# path, the executor that runs the worker inside the core's process, as vLLM's own does on a GPU, is taken as it is.
 IN_PROCESS = "gpu_runtime.engine.executors.PrivateUniProcExecutor"
 
 # Where a worker is in a process of its own, the core's is bounded by the executor itself.
@@ -32,20 +32,18 @@ def memory_share(*, shares_device: bool) -> float:
     return SHARED_MEMORY if shares_device else OWN_MEMORY
 
 
-def executor(device: str, tensor_parallel: int) -> str | None:
-    """What vLLM is told of how its workers run: each in a process of its own where there are several; None: its choice.
+def executor(tensor_parallel: int) -> str:
+    """What vLLM is told of how its workers run: each in a process of its own where there are several.
 
     On one machine alone: vLLM would take Ray where it finds a cluster of it.
     """
-    if tensor_parallel > 1:
-        return BOUNDED
-    return IN_PROCESS if device == "cpu" else None
+    return BOUNDED if tensor_parallel > 1 else IN_PROCESS
 
 
-def placed(device: str, *, tensor_parallel: int, shares_device: bool) -> dict[str, Any]:
+def placed(*, tensor_parallel: int, shares_device: bool) -> dict[str, Any]:
     """What vLLM is told of the devices that an engine has."""
     return {
-        "distributed_executor_backend": executor(device, tensor_parallel),
+        "distributed_executor_backend": executor(tensor_parallel),
         "tensor_parallel_size": tensor_parallel,
         "enable_sleep_mode": shares_device,
         "gpu_memory_utilization": memory_share(shares_device=shares_device),

@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.engine.adapters.options import sampler_options
 from gpu_runtime.engine.prompt_rows import RowsAsked, columns_read
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
-from gpu_runtime.engine.vllm_process import child_variables, dtype_name, executor, started_with, vllm_import
+from gpu_runtime.engine.vllm_process import child_variables, started_with, vllm_import
 from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused
 from gpu_runtime.health.notice import kept_from_children
@@ -33,11 +34,8 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 START_S = 900.0
-RANKS = (8, 16, 32, 64, 128, 256)  # for which vLLM has room to be made
-MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
 TargetScores = tuple[tuple[float, ...], ...]
 Draws = tuple[tuple[tuple[int, float], ...], ...]
-ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are read again from their folders
 
 
 class VllmSampler:
@@ -55,33 +53,20 @@ class VllmSampler:
 
     @classmethod
     async def start(
-        cls, model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = ()
-    ) -> "VllmSampler":
-        """Load ``model_path`` with room for adapters of ``config.lora_rank``. Raises EngineDead."""
+        cls, model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
+        shares_device: bool = False,
+    ) -> "VllmSampler":  # fmt: skip
+        """Load ``model_path`` with room for adapters of ``config.lora_rank``.
+
+        ``shares_device``: the trainer has the same GPU, and the engine takes a part of it. Raises EngineDead,
+        ModelUnsupported.
+        """
         # Here and not above: vLLM reads its environment when it is imported.
         await asyncio.to_thread(vllm_import, device)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        rank: Any = next(rank for rank in RANKS if rank >= config.lora_rank)
-        arguments = AsyncEngineArgs(
-            model=model_path,
-            dtype=dtype_name(config, device),
-            max_model_len=config.max_context_length,
-            seed=config.seed,
-            enforce_eager=device == "cpu",
-            distributed_executor_backend=executor(device, 1),
-            max_num_seqs=256,
-            worker_extension_cls="gpu_runtime.engine.vllm_adapters.AdapterWorker",
-            generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
-            logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
-            max_logprobs=MAX_COLUMNS,
-            disable_log_stats=True,
-            enable_lora=True,
-            max_lora_rank=rank,
-            max_loras=ADAPTERS_AT_ONCE,
-            max_cpu_loras=ADAPTERS_IN_MEMORY,
-        )
+        arguments = AsyncEngineArgs(**sampler_options(model_path, config, device, shares_device=shares_device))
         try:
             with started_with(child_variables(device, gpus)):
                 start = kept_from_children()(AsyncLLM.from_engine_args)
@@ -91,16 +76,22 @@ class VllmSampler:
             raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
-        if device == "cpu":
-            await llm.collective_rpc("seeds_set_right")
-            await llm.collective_rpc("adapters_set_right")
-            await llm.collective_rpc("prompt_rows_set")
+        on_cpu, vocabulary = device == "cpu", llm.model_config.get_vocab_size()
+        engine = cls(llm, Path(model_path), config.max_context_length, vocabulary, on_cpu=on_cpu)
+        try:
+            await engine._prepare()
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    async def _prepare(self) -> None:
+        """Put what is ours into the worker."""
+        on_cpu = ("seeds_set_right", "adapters_set_right", "prompt_rows_set")
+        for name in ("grammars_bound", *(on_cpu if self._on_cpu else ("base_prompts_set",))):
+            await self._llm.collective_rpc(name)
         if (stacks := stacks_folder()) is not None:
-            await llm.collective_rpc("stacks_register", args=(str(stacks),))
-        return cls(
-            llm, Path(model_path), config.max_context_length, llm.model_config.get_vocab_size(),
-            on_cpu=device == "cpu",
-        )  # fmt: skip
+            await self._llm.collective_rpc("stacks_register", args=(str(stacks),))
 
     @property
     def waiting(self) -> str:

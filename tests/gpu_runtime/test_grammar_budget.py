@@ -112,7 +112,7 @@ def test_an_engine_over_several_devices_bounds_grammars_in_the_process_of_its_co
         "_init_executor",
         lambda self: started.append(hasattr(backend_xgrammar.XgrammarGrammar, "unbounded")),
     )
-    parallel = ParallelConfig(distributed_executor_backend=executor("cuda", 2))
+    parallel = ParallelConfig(distributed_executor_backend=executor(2))
     named: Any = SimpleNamespace(parallel_config=parallel)
     chosen = Executor.get_class(named)
     assert issubclass(chosen, MultiprocExecutor) and chosen.supports_async_scheduling()

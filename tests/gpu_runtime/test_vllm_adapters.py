@@ -1,6 +1,7 @@
-"""The two kernels for adapters on a CPU: rows without an adapter, and the scores of a prompt."""
+"""The kernels for adapters, on a CPU and on a GPU: rows without an adapter, and the scores of a prompt."""
 
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -17,9 +18,9 @@ def stacked(seed: int, rows: int, columns: int) -> torch.Tensor:
 @pytest.fixture
 def kernels() -> ModuleType:
     """Imported by a test and not above: what vLLM imports warns of its own future."""
-    from gpu_runtime.engine import vllm_adapters
+    from gpu_runtime.engine.adapters import worker
 
-    return vllm_adapters
+    return worker
 
 
 def test_a_row_without_an_adapter_gets_nothing_of_the_last_one(kernels: ModuleType) -> None:
@@ -45,3 +46,29 @@ def test_logits_get_the_part_of_their_rows_own_adapter(kernels: ModuleType, samp
     for row, adapter in enumerate(wanted):
         expected = torch.zeros(VOCABULARY) if adapter < 0 else 2.0 * lora_b[adapter, 0] @ (lora_a[adapter, 0] @ x[row])
         assert torch.allclose(logits[row], expected, atol=1e-5)
+
+
+def test_on_a_gpu_a_prompt_is_scored_without_the_heads_of_the_sequences_beside_it(
+    kernels: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
+
+    added: list[str] = []
+    monkeypatch.setattr(PunicaWrapperGPU, "add_lora_logits", lambda _wrapper, rows: added.append(rows))
+    wrapper: Any = object.__new__(PunicaWrapperGPU)  # to make one takes a GPU
+
+    class Runner:
+        def _get_prompt_logprobs_dict(self, fails: bool) -> str:
+            wrapper.add_lora_logits("rows of a prompt")
+            if fails:
+                raise RuntimeError
+            return "scores"
+
+    runner = Runner()
+    kernels.base_prompts_install(runner)
+    wrapper.add_lora_logits("sampled rows")
+    assert runner._get_prompt_logprobs_dict(False) == "scores"  # noqa: SLF001 - vLLM's
+    with pytest.raises(RuntimeError):
+        runner._get_prompt_logprobs_dict(True)  # noqa: SLF001
+    wrapper.add_lora_logits("of the next step")
+    assert added == ["sampled rows", "of the next step"]

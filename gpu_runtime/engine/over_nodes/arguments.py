@@ -30,7 +30,7 @@ def engine_config(
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.usage.usage_lib import UsageContext
 
-    processes = placed(device, tensor_parallel=tensor_parallel, shares_device=shares_device)
+    processes = placed(tensor_parallel=tensor_parallel, shares_device=shares_device)
     arguments = AsyncEngineArgs(
         model=model_path,
         dtype=dtype_name(config, device),

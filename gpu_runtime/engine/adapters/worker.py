@@ -1,15 +1,20 @@
-"""Adapters in vLLM's worker on a CPU, made right where vLLM 0.32 computes something else.
+"""Adapters in vLLM's worker, made right where vLLM 0.32 computes something else.
 
-Two things, seen in tests/gpu_runtime/test_tinker_engine.py:
+Two things, seen on a CPU in tests/gpu_runtime/test_tinker_engine.py:
 
 - A row without an adapter has the index -1, which its CPU kernels take as the last of the adapters.
-- The scores of a prompt under an adapter are computed from all of its rows, with indices of the sampled rows alone.
+- The scores of a prompt are computed from all of its rows, with the adapters of the sampled rows alone: row i of the
+  prompt gets the head of the batch's i-th sequence, also where the prompt itself has no adapter. So do they on a GPU,
+  where prompts are scored for the base alone: there no adapter takes part.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from gpu_runtime.engine.prompt_rows import rows_install
+from gpu_runtime.engine.prompt_rows import SCORING, rows_install
 from gpu_runtime.engine.vllm_worker import EngineWorker
+
+if TYPE_CHECKING:
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
 class AdapterWorker(EngineWorker):
@@ -24,9 +29,35 @@ class AdapterWorker(EngineWorker):
         punica_cpu.bgmv_shrink = shrink
         punica_cpu.PunicaWrapperCPU.add_lora_logits = logits_add
 
+    def base_prompts_set(self) -> None:
+        """Score prompts without adapters; called once on a GPU, before the first request."""
+        base_prompts_install(self.model_runner)
+
     def prompt_rows_set(self) -> None:
         """Score named tokens at every place of a prompt, and draw there; called once, before the first request."""
         rows_install(self.model_runner)
+
+
+def base_prompts_install(runner: "GPUModelRunner") -> None:
+    """Have logits of prompts computed without what adapters add to the head."""
+    from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
+
+    worker, scored, add = cast(Any, runner), getattr(runner, SCORING), PunicaWrapperGPU.add_lora_logits
+    under_way: list[bool] = []
+
+    def scored_alone(*arguments: Any, **options: Any) -> Any:
+        under_way.append(True)
+        try:
+            return scored(*arguments, **options)
+        finally:
+            under_way.clear()
+
+    def added(*arguments: Any, **options: Any) -> None:
+        if not under_way:
+            add(*arguments, **options)
+
+    setattr(worker, SCORING, scored_alone)
+    PunicaWrapperGPU.add_lora_logits = added
 
 
 def shrink(inputs: Any, weights: Any, output: Any, indices: Any, scaling: float = 1.0) -> None:

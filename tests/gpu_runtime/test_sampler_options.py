@@ -1,0 +1,24 @@
+"""What vLLM is told of the engine of a Tinker session, on a CPU and on devices that are made up."""
+
+import pytest
+
+from gpu_runtime.engine.adapters.options import sampler_options
+from gpu_runtime.engine.vllm_process import IN_PROCESS, OWN_MEMORY, SHARED_MEMORY
+from gpu_runtime.errors import ModelUnsupported
+from tinkerscript.wire.config import SessionConfig
+
+
+def test_an_engine_leaves_the_trainer_on_its_device_the_rest_of_the_memory() -> None:
+    """It never sleeps, so that what it takes is gone for as long as it lives."""
+    alone, shared = (sampler_options("m", SessionConfig(), "cuda", shares_device=each) for each in (False, True))
+    assert (alone["gpu_memory_utilization"], shared["gpu_memory_utilization"]) == (OWN_MEMORY, SHARED_MEMORY)
+    assert not alone["enable_sleep_mode"] and not shared["enable_sleep_mode"]
+    assert alone["distributed_executor_backend"] == IN_PROCESS and not alone["enforce_eager"]
+
+
+def test_a_type_that_the_kernels_of_adapters_have_not_is_refused_by_name() -> None:
+    """vLLM's own assertion would end the engine as it starts, again and again."""
+    assert sampler_options("m", SessionConfig(), "cuda")["dtype"] == "bfloat16"
+    assert sampler_options("m", SessionConfig(dtype="float32"), "cpu")["dtype"] == "float32"
+    with pytest.raises(ModelUnsupported, match="not in float32: leave dtype at auto"):
+        sampler_options("m", SessionConfig(dtype="float32"), "cuda")
