@@ -14,6 +14,7 @@ RuntimeFault
     PlacementImpossible  this machine has not the devices that the session asks for
     ModelUnsupported     this model, or an option on it, would be trained wrong
     EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
+    EngineUnsupported    what this machine has of vLLM is not what the engine is written for
     NodesDiffer          the nodes of a session have other versions or another base model
   ControlPlaneLost  the control plane did not respond for too long
   ServerDiffers     what the control plane says cannot be read: it is of another version
@@ -103,6 +104,11 @@ class ModelUnsupported(FinalFault):
 class EngineTrainerMismatch(FinalFault):
     code = "engine_trainer_mismatch"
     hint = "Nothing was trained on these numbers. docs/models.md lists the model families that are known to agree."
+
+
+class EngineUnsupported(FinalFault):
+    code = "engine_unsupported"
+    hint = "Give the runtime an environment of requirements/, without variables of vLLM's own, and start again."
 
 
 class NodesDiffer(FinalFault):

@@ -51,7 +51,7 @@ class Delta:
     min_p, and the tokens that a schema or a grammar allows. At temperature 0 they are those of temperature 1.
     ``prompt_logprobs_P`` (first delta alone, where asked for) holds of each prompt token its own log-probability at
     temperature 1 and those of the alternatives; of the first token nothing.
-    ``raw_logprobs_T`` (where asked for; none on a GPU) are those before any of that; empty where nothing changes them.
+    ``raw_logprobs_T`` (where asked for) are those before any of that; empty where nothing changes them.
     ``allowed_T`` (where asked for, of calls under a grammar or ``min_tokens``) is what each token was chosen from:
     a set of journal/allowed_tokens.py, None for every id.
     ``text`` is their readable part (no special tokens, nothing after a stop string). ``version`` is the policy

@@ -1,10 +1,10 @@
-"""Log-probabilities at temperature 1 and over all ids, in vLLM's worker on a CPU, beside those that were sampled from.
+"""Log-probabilities at temperature 1 and over all ids, in vLLM's worker, beside those that were sampled from.
 
 vLLM returns one kind for each engine (``logprobs_mode``), and this one is of what was sampled from. A request that asks
 for the other too says so in its ``extra_args`` and asks for one alternative more than it shows: that last column gets
 the number. Its id is one that the row has not yet, since vLLM keeps a row as a mapping from ids.
 
-On a GPU vLLM 0.32 has another runner, in which this has not been tried: there the number is not recorded.
+Everything is computed on the device of the logits, and nothing of it is read back: a GPU is not waited for.
 
 Shape legend: B sequences of a batch, R of them that ask, V vocabulary, K log-probabilities of a row.
 """
@@ -67,12 +67,18 @@ def raw_install(runner: "GPUModelRunner") -> None:
 
 def raw_fill(tensors: Any, rows: Sequence[int], columns: Sequence[int], logits_RV: "torch.Tensor") -> None:
     """Put z(v) - logsumexp(z) of each row's sampled token v, its first id, into the row's column."""
+    import torch
+
     ids_BK, logprobs_BK = tensors.logprob_token_ids, tensors.logprobs
-    sampled_R1 = ids_BK[rows, :1].long()
-    logprobs_BK[rows, columns] = logits_RV.gather(1, sampled_R1)[:, 0] - logits_RV.logsumexp(1)
-    for row, column in zip(rows, columns, strict=True):
-        taken = ids_BK[row, :column].tolist()
-        ids_BK[row, column] = next(free for free in range(column + 1) if free not in taken)
+    rows_R, columns_R = (torch.tensor(each, device=ids_BK.device) for each in (rows, columns))
+    ids_RK = ids_BK[rows_R].long()
+    logprobs_BK[rows_R, columns_R] = logits_RV.gather(1, ids_RK[:, :1])[:, 0] - logits_RV.logsumexp(1)
+    # The least id that is none of the row's before the column: K + 1 of them are looked at, so that one is free.
+    places_K = torch.arange(ids_RK.shape[1], device=ids_BK.device)
+    taken_RK = ids_RK.masked_fill(places_K >= columns_R[:, None], -1)
+    free_F = torch.arange(ids_RK.shape[1] + 1, device=ids_BK.device)
+    is_taken_RF = (taken_RK[:, None, :] == free_F[:, None]).any(-1)
+    ids_BK[rows_R, columns_R] = is_taken_RF.int().cummin(1).values.sum(1).to(ids_BK.dtype)
 
 
 def _asking(worker: Any) -> dict[int, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from gpu_runtime.engine.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
 from gpu_runtime.engine.grammars.trial import GrammarTrial
+from gpu_runtime.engine.model_runner import runner_verify
 from gpu_runtime.engine.over_nodes.arguments import engine_config, llm_start
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.raw_logprobs import is_raw, raw_asked
@@ -41,18 +42,17 @@ REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that 
 class VllmEngine:
     """One vLLM engine in a child process. Build it with ``start``.
 
-    ``keeps_calls``: calls in flight go on with new weights; without it they end first. ``scores_raw``: the worker has
-    what ``raw_logprobs.py`` installs.
+    ``keeps_calls``: calls in flight go on with new weights; without it they end first.
     """
 
     def __init__(
         self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False,
-        scores_raw: bool = False, others: OtherNodes | None = None,
+        others: OtherNodes | None = None,
     ) -> None:  # fmt: skip
         self.llm = llm
         self.context_length = context_length
         self.shares_device = shares_device
-        self._keeps_calls, self._scores_raw, self._others = keeps_calls, scores_raw, others
+        self._keeps_calls, self._others = keeps_calls, others
         self._versions = ServedVersions()
         self.calls_in_flight = 0
         self._grammars, self._trial = GrammarCompiler(llm.vllm_config), GrammarTrial(llm.vllm_config)
@@ -78,8 +78,8 @@ class VllmEngine:
         others: OtherNodes | None = None,
         awaits_weights: bool = False,
     ) -> "VllmEngine":
-        """Load ``model_path`` and wait until it can serve. Raises EngineDead, ModelUnsupported; over several nodes
-        NodesDiffer, PlacementImpossible.
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported, ModelUnsupported; over
+        several nodes NodesDiffer, PlacementImpossible.
 
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
         ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``.
@@ -103,19 +103,25 @@ class VllmEngine:
         except (RuntimeError, TimeoutError) as error:
             dead = EngineDead(f"the engine did not start: {error}")
             raise (await others.cause(dead) if others is not None else dead) from error
-        await llm.collective_rpc("grammars_bound")
-        if device == "cpu":
-            await llm.collective_rpc("seeds_set_right")
-            await llm.collective_rpc("raw_logprobs_set")
-            await llm.collective_rpc("sampling_set")
-            await llm.collective_rpc("layers_flatten")
         engine = cls(
             llm, config.max_context_length, shares_device=shares_device, keeps_calls=config.max_staleness > 0,
-            scores_raw=device == "cpu", others=others,
+            others=others,
         )  # fmt: skip
-        if (stacks := stacks_folder()) is not None:
-            await llm.collective_rpc("stacks_register", args=(str(stacks),))
+        try:
+            await engine._prepare(device)
+        except BaseException:
+            await engine.close()
+            raise
         return engine
+
+    async def _prepare(self, device: str) -> None:
+        """Put what is ours into the workers. Raises EngineUnsupported."""
+        await runner_verify(self.llm)
+        on_cpu = ("seeds_set_right", "sampling_set", "layers_flatten") if device == "cpu" else ()
+        for name in ("grammars_bound", "raw_logprobs_set", *on_cpu):
+            await self.llm.collective_rpc(name)
+        if (stacks := stacks_folder()) is not None:
+            await self.llm.collective_rpc("stacks_register", args=(str(stacks),))
 
     async def generate(
         self,
@@ -132,7 +138,7 @@ class VllmEngine:
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
         from vllm.v1.structured_output.request import get_structured_output_key
 
-        with_raw = self._scores_raw and options.for_training and not is_raw(options)
+        with_raw = options.for_training and not is_raw(options)
         prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, engine_parameters(options, with_raw=with_raw)
         if parameters.structured_outputs is not None:
             await self._trial.check(get_structured_output_key(parameters.structured_outputs))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.forking import fork_server_begin, forks
@@ -82,8 +83,12 @@ def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
 
 
 def vllm_import(device: str) -> None:
-    """Import what starts an engine, after its environment was set. Takes seconds: call it in a thread."""
+    """Import what starts an engine, after its environment was set. Takes seconds: call it in a thread.
+
+    Raises EngineUnsupported.
+    """
     environment_set(device)
+    switch_verify()
     starts_protect()
     with uncollected():
         import vllm.engine.arg_utils
@@ -106,6 +111,7 @@ def imports_begin() -> None:
 
 def environment_set(device: str) -> None:
     """What vLLM reads when it is imported: call it before."""
+    os.environ.setdefault(SWITCH, FIRST)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")

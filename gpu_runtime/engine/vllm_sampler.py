@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.adapters.options import sampler_options
+from gpu_runtime.engine.model_runner import runner_verify
 from gpu_runtime.engine.prompt_rows import RowsAsked, columns_read
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
 from gpu_runtime.engine.vllm_process import child_variables, started_with, vllm_import
@@ -59,7 +60,7 @@ class VllmSampler:
         """Load ``model_path`` with room for adapters of ``config.lora_rank``.
 
         ``shares_device``: the trainer has the same GPU, and the engine takes a part of it. Raises EngineDead,
-        ModelUnsupported.
+        EngineUnsupported, ModelUnsupported.
         """
         # Here and not above: vLLM reads its environment when it is imported.
         await asyncio.to_thread(vllm_import, device)
@@ -86,7 +87,8 @@ class VllmSampler:
         return engine
 
     async def _prepare(self) -> None:
-        """Put what is ours into the worker."""
+        """Put what is ours into the worker. Raises EngineUnsupported."""
+        await runner_verify(self._llm)
         on_cpu = ("seeds_set_right", "adapters_set_right", "prompt_rows_set")
         for name in ("grammars_bound", *(on_cpu if self._on_cpu else ("base_prompts_set",))):
             await self._llm.collective_rpc(name)

@@ -5,6 +5,7 @@ from gpu_runtime.engine.cpu.inverse_sampling import sampling_install
 from gpu_runtime.engine.cpu.lazy_cache import cache_allocate_lazily
 from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
+from gpu_runtime.engine.model_runner import runner_refusal
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.processes.own_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
@@ -20,6 +21,10 @@ cache_allocate_lazily()
 
 class EngineWorker(WeightReceiver):
     """Mixed into the worker's class: ``worker_extension_cls``."""
+
+    def runner_refusal(self) -> str:
+        """Why what is here does not work with this worker's model runner; "" where it does."""
+        return runner_refusal(self.model_runner)
 
     def seeds_set_right(self) -> None:
         """Serve seeded requests whose prompt is computed in pieces; called once on a CPU, before the first request."""

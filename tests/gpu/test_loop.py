@@ -58,6 +58,25 @@ async def test_log_probabilities_agree_before_and_after_every_hand_over(
     assert min(gaps) >= 0 and max(gaps) < most
 
 
+async def test_raw_log_probabilities_are_those_of_the_same_tokens_as_a_prompt(tiny_folder, record_property, device):
+    """Which the engine scores at temperature 1 and over all ids; and a GPU's worker takes what adds them."""
+    options = SamplingOptions(MAX_TOKENS, temperature=0.7, min_tokens=2, for_training=True)
+    async with loop_open(str(tiny_folder), config(dtype="float32"), device) as loop:
+        gaps = []
+        for number, prompt in enumerate(prompts_of(tiny_folder)):
+            sampled = [delta async for delta in loop.engine.generate(f"sampled {number}", prompt, options)]
+            ids = [token for delta in sampled for token in delta.token_ids_T]
+            raw_T = [logprob for delta in sampled for logprob in delta.raw_logprobs_T]
+            again = SamplingOptions(1, prompt_logprobs=0)
+            scored = [delta async for delta in loop.engine.generate(f"scored {number}", [*prompt, *ids], again)]
+            rows_T = scored[0].prompt_logprobs_P[len(prompt) :]
+            assert len(raw_T) == len(rows_T) == len(ids)
+            gaps += [abs(raw - row[token]) for raw, row, token in zip(raw_T, rows_T, ids, strict=True)]
+            assert raw_T != [logprob for delta in sampled for logprob in delta.logprobs_T]
+    record_property("raw log-probability against the same token in a prompt, nats", max(gaps))
+    assert max(gaps) < 1e-3
+
+
 async def test_the_reward_rises(tmp_path):
     folder = tiny_model_make(tmp_path / "model")
     rewards = []

@@ -37,6 +37,7 @@ from gpu.part import PartFailed, Table, part_failed, part_parser  # noqa: E402
 from gpu.report import Report  # noqa: E402
 from gpu.workload import COLUMNS, LEARNING_RATE, Workload, cells_make, workload_options, workload_read  # noqa: E402
 
+from gpu_runtime.engine.model_runner import SWITCH  # noqa: E402
 from gpu_runtime.engine.vllm_process import child_variables, environment_set  # noqa: E402
 from gpu_runtime.health.nvml import nvml_open  # noqa: E402
 from gpu_runtime.interfaces import Sample  # noqa: E402
@@ -227,6 +228,7 @@ def environments(load: Workload) -> tuple[dict[str, str], dict[str, str]]:
     folders = (ROOT, ROOT / "sdk", ROOT / "tests")
     common = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders)), "VLLM_SERVER_DEV_MODE": "1"}
     common |= {"VLLM_HOST_IP": "127.0.0.1"}  # server and trainer meet there for NCCL
+    common.pop(SWITCH)  # its server has the model runner that vLLM takes by itself
     if not load.devices:
         return common | child_variables("cpu", ()), common | {"CUDA_VISIBLE_DEVICES": ""}
     gpus = gpus_visible()

@@ -3851,7 +3851,7 @@ export interface components {
             policy_versions: number[];
             /**
              * Raw Logprobs
-             * @description The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call that is not trained or was recorded before they were, and on a GPU, if sampling changed the distribution.
+             * @description The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call that is not trained or was recorded before they were, if sampling changed the distribution.
              */
             raw_logprobs: number[] | null;
             /** Token Ids */

@@ -63,7 +63,7 @@ class SampledAnswer(Response):
     raw_logprobs: list[float] | None = Field(
         None,
         description="The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call"
-        " that is not trained or was recorded before they were, and on a GPU, if sampling changed the distribution.",
+        " that is not trained or was recorded before they were, if sampling changed the distribution.",
     )
     policy_versions: list[int] = Field(description="The policy version whose weights sampled each token.")
 
