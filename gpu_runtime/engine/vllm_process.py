@@ -9,7 +9,7 @@ from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.forking import fork_server_begin, forks
-from gpu_runtime.processes.starting import starts_protect
+from gpu_runtime.processes.several_threads import multiprocessing_protect
 from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
@@ -89,7 +89,7 @@ def vllm_import(device: str) -> None:
     """
     environment_set(device)
     switch_verify()
-    starts_protect()
+    multiprocessing_protect()
     with uncollected():
         import vllm.engine.arg_utils
         import vllm.envs

@@ -31,7 +31,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.forking import process_context
 from gpu_runtime.processes.last_words import LastWords, words_left
-from gpu_runtime.processes.starting import environment_now
+from gpu_runtime.processes.several_threads import environment_now
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 

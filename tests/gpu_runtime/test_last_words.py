@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.errors import TrainerFailed, TrainerKilled
-from gpu_runtime.processes.starting import environment_now
+from gpu_runtime.processes.several_threads import environment_now
 from gpu_runtime.training.nodes import remote_rank
 from gpu_runtime.training.nodes.remote_rank import RemoteRank
 from gpu_runtime.training.rank_spec import RankSpec

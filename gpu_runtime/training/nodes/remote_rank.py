@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.processes.last_words import LastWords
-from gpu_runtime.processes.starting import environment_now
+from gpu_runtime.processes.several_threads import environment_now
 
 from .line import versions, versions_differ
 from .pods import LOST, pod_name, pods
