@@ -187,7 +187,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 last_activity_at=timezone.now(),
             )
         elif body.phase != row.phase and not _waits_on(row.phase, body.phase):
-            data = {"from": row.state, "to": row.state, "phase": body.phase, "reason": ""}
+            data: dict[str, Any] = {"from": row.state, "to": row.state, "phase": body.phase, "reason": ""}
             data["deadline_s"] = body.deadline_s
             event_record(session_id=row.id, kind=EventKind.STATE, data=data)
     return _orders(row, restarts=observed.get("restarts", row.restarts))
