@@ -1,6 +1,6 @@
 """The C files of this folder as libraries: compiled for this processor when one is first needed, and kept.
 
-They are written for float32 on processors with AVX-512; elsewhere torch's own operators do what they do.
+They are written for float32 on processors with AVX-512 or AVX2; elsewhere torch's own operators do what they do.
 """
 
 import ctypes
@@ -16,7 +16,9 @@ from pathlib import Path
 
 import torch
 
-SIDE = 16  # numbers of a vector, and rows of a panel: as in panels.h
+SIDES = {"AVX512": 16, "AVX2": 8}  # numbers of a vector
+SIDE = SIDES.get(torch.backends.cpu.get_cpu_capability(), 8)  # and rows of a panel: what panels.h is compiled with
+OPTIONS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 COMPILE_TIMEOUT_S = 60
 SOURCES = Path(__file__).parent
 log = logging.getLogger(__name__)
@@ -24,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def is_suited() -> bool:
     """Whether this processor is one that the kernels are written for."""
-    return torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return torch.backends.cpu.get_cpu_capability() in SIDES
 
 
 @functools.cache
@@ -35,7 +37,7 @@ def compiled(name: str) -> ctypes.CDLL | None:
     says of what and for which processor it was made.
     """
     source = SOURCES / f"{name}.c"
-    command = [os.environ.get("CC", "cc"), "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", f"-I{SOURCES}"]
+    command = [os.environ.get("CC", "cc"), *OPTIONS, f"-DSIDE={SIDE}", f"-I{SOURCES}"]
     kept = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(kept or folder) / f"{name}-{_hash(source, command)}.so"

@@ -1,7 +1,7 @@
 /* A Llama's layer but for its attention, in float32, over packed weights: what comes before attention and what comes
  * after it, in one parallel region each. A decoding step has few rows, and to call the parts one by one, or to wake
  * threads for each, takes a good part of what the products take. Shapes: N rows (tokens), E width, I inner width, D head
- * size, a multiple of 32; ``scratch`` has room for [panels_of(N), widest, 16] numbers. */
+ * size, a multiple of 2 SIDE; ``scratch`` has room for [panels_of(N), widest, SIDE] numbers. */
 #include <math.h>
 #include <stdint.h>
 
@@ -19,7 +19,7 @@ INLINE float sum_of(vector v) {
 }
 
 /* residual += x, and into panels the norm of that: weight residual / sqrt(mean(residual^2) + epsilon), each [N, E], E a
- * multiple of 16 (Zhang and Sennrich 2019, arXiv:1910.07467). */
+ * multiple of SIDE (Zhang and Sennrich 2019, arXiv:1910.07467). */
 INLINE void norm_into(
     float *restrict panels, const float *x, float *residual, const struct norm *norm, size_t rows, size_t width) {
 #pragma omp for schedule(static)
@@ -47,7 +47,7 @@ INLINE void norm_into(
 }
 
 /* Into panels silu(gate) up [N, I], where gate and up stand side by side, [N, 2 I]; silu(g) = g / (1 + exp(-g)). I is a
- * multiple of 16. */
+ * multiple of SIDE. */
 INLINE void silu_into(float *restrict panels, const float *restrict both, size_t rows, size_t inner) {
 #pragma omp for schedule(static) collapse(2)
     for (size_t s = 0; s < panels_of(rows); s++)

@@ -1,9 +1,12 @@
-/* Sixteen numbers at a time: what the kernels of this folder share. A panel [K, 16] has 16 rows of a matrix, [16, K],
+/* A vector of numbers at a time: what the kernels of this folder share. SIDE is how many numbers a vector of the processor
+ * has, 16 with AVX-512 and 8 with AVX2, as whoever compiles says. A panel [K, SIDE] has SIDE rows of a matrix, [SIDE, K],
  * side by side. */
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
 #include <stddef.h>
 #include <string.h>
 
-enum { SIDE = 16 };
 typedef float vector __attribute__((vector_size(SIDE * sizeof(float))));
 typedef int lanes __attribute__((vector_size(SIDE * sizeof(int))));
 
@@ -18,11 +21,28 @@ INLINE vector vector_at(const float *from) {
     return found;
 }
 
+/* a * b + c, rounded once. Said, and not left to the compiler, which fuses some loops and others not: a row has the same
+ * bits in tiles of any size. */
+INLINE vector fused(vector a, vector b, vector c) {
+#if defined __AVX512F__ && SIDE == 16
+    return (vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined __FMA__ && SIDE == 8
+    return (vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+
+INLINE vector all(float of) {
+    vector zero = {0};
+    return of - zero; /* and not plus, which would change the sign of -0 */
+}
+
 INLINE void put(float *to, vector from) { memcpy(to, &from, sizeof from); }
 
 INLINE vector chosen(lanes where, vector a, vector b) { return (vector)(((lanes)a & where) | ((lanes)b & ~where)); }
 
-/* Eklundh, "A fast computer method for matrix transposing", 1972: exchanges at distances 1, 2, 4 and 8. */
+/* Eklundh, "A fast computer method for matrix transposing", 1972: exchanges at distances 1, 2, 4 and so on. */
 INLINE void exchange(vector r[SIDE], int distance) {
 #pragma GCC unroll 16
     for (int i = 0; i < SIDE; i++) {
@@ -38,7 +58,10 @@ INLINE void exchange(vector r[SIDE], int distance) {
     }
 }
 
-INLINE void transpose(vector r[SIDE]) { exchange(r, 1), exchange(r, 2), exchange(r, 4), exchange(r, 8); }
+INLINE void transpose(vector r[SIDE]) {
+    exchange(r, 1), exchange(r, 2), exchange(r, 4);
+    if (SIDE > 8) exchange(r, 8);
+}
 
 /* exp(x), x <= 0, to about a unit in the last place: 2^n e^r with |r| <= ln(2) / 2, and e^r by its series. 0 for minus
  * infinity and what float32 has no normal number for; NaN stays NaN. */

@@ -1,17 +1,19 @@
 /* Products of packed weights, y [M, N] = x [M, K] W^T + b, in float32: what the files of this folder share.
  *
- * W [N, K] lies in panels [N / 16, K, 16], the last one filled up with zeros: a product reads it from end to end. x is
- * turned into panels of 16 of its rows, [M / 16, K, 16], and a tile of 16 x 16 sums stays in registers over all of K,
- * with a product and a sum of 16 numbers in each instruction. So the sums of a row of y run over K in one order,
+ * W [N, K] lies in panels [N / SIDE, K, SIDE], the last one filled up with zeros: a product reads it from end to end. x is
+ * turned into panels of SIDE of its rows, [M / SIDE, K, SIDE], and a tile of SIDE x SIDE sums stays in registers over all
+ * of K, with a product and a sum of SIDE numbers in each instruction. So the sums of a row of y run over K in one order,
  * whatever the other rows are. The tile and the panels are those of Goto and van de Geijn, "Anatomy of high-performance
  * matrix multiplication", 2008. */
 #pragma once
 #include "panels.h"
 
 /* Past the caches, where the processor can: what is written so is read much later. */
-#ifdef __AVX512F__
-#include <immintrin.h>
+#if defined __AVX512F__ && SIDE == 16
 #define STORE_PAST(out, v) _mm512_stream_ps(out, (__m512)(v))
+#define STORED() _mm_sfence()
+#elif defined __FMA__ && SIDE == 8
+#define STORE_PAST(out, v) _mm256_stream_ps(out, (__m256)(v))
 #define STORED() _mm_sfence()
 #else
 #define STORE_PAST(out, v) memcpy(out, &(v), sizeof(v))
@@ -19,10 +21,10 @@
 #endif
 
 /* AHEAD: of the weights that are read, 2 KiB, so that memory is not waited for. GROUP panels stay in the cache while
- * more than 16 rows of x go past them. */
-enum { GROUP = 4, AHEAD = 32 };
+ * more than SIDE rows of x go past them. */
+enum { GROUP = 4, AHEAD = 512 / SIDE };
 
-/* Sixteen columns of a panel from ``rows`` rows, each ``columns`` long, and zeros for the rest. */
+/* SIDE columns of a panel from ``rows`` rows, each ``columns`` long, and zeros for the rest. */
 INLINE void turn(
     float *restrict out, const float *restrict in, size_t rows, size_t columns, const int past) {
     vector r[SIDE] = {{0}};
@@ -40,7 +42,7 @@ INLINE void turn(
     }
 }
 
-/* [columns, SIDE] at ``out``, a multiple of 64 bytes, from [rows, columns]. */
+/* [columns, SIDE] at ``out``, a multiple of a vector's bytes, from [rows, columns]. */
 INLINE void panel_write(
     float *restrict out, const float *restrict in, size_t rows, size_t columns, const int past) {
     size_t k = 0;
@@ -62,7 +64,7 @@ INLINE void tile(
         memcpy(&of_weight, weight + k * SIDE, sizeof(vector));
         __builtin_prefetch(weight + (k + AHEAD) * SIDE);
 #pragma GCC unroll 16
-        for (size_t r = 0; r < ROWS; r++) sums[r] += of_weight * x[k * SIDE + r];
+        for (size_t r = 0; r < ROWS; r++) sums[r] = fused(of_weight, all(x[k * SIDE + r]), sums[r]);
     }
 #pragma GCC unroll 16
     for (size_t r = 0; r < ROWS; r++)
@@ -87,7 +89,7 @@ static void tiles(const struct product *p, const float *x, size_t row, size_t co
     float *out = p->out + row * stride + column;
     const float *weight = p->weight->panels + column * K, *bias = p->bias ? p->bias + column : NULL;
     if (columns < SIDE) tile(out, x, weight, bias, K, stride, rows, columns, SIDE);
-    else if (rows > 8) tile(out, x, weight, bias, K, stride, rows, SIDE, 16);
+    else if (rows > 8) tile(out, x, weight, bias, K, stride, rows, SIDE, SIDE);
     else if (rows > 4) tile(out, x, weight, bias, K, stride, rows, SIDE, 8);
     else if (rows > 1) tile(out, x, weight, bias, K, stride, rows, SIDE, 4);
     else tile(out, x, weight, bias, K, stride, rows, SIDE, 1);

@@ -2,9 +2,9 @@
  * a time, so that scores never leave a core's cache. The arithmetic is FlashAttention's (Dao et al. 2022,
  * arXiv:2205.14135, section 3 and appendix B) without tiling of the keys.
  *
- * Sixteen queries of one head are the lanes of a vector: scores [keys, 16] come from panels of queries and keys, and
- * softmax over keys is one operation for all 16. A query i sees a key j where j <= i < end[j]. Shapes: N nodes, H query
- * heads, G key heads, D head size, a multiple of 16. */
+ * SIDE queries of one head are the lanes of a vector: scores [keys, SIDE] come from panels of queries and keys, and
+ * softmax over keys is one operation for all of them. A query i sees a key j where j <= i < end[j]. Shapes: N nodes, H
+ * query heads, G key heads, D head size, a multiple of SIDE. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -33,17 +33,17 @@ struct attention {
     float scale; /* of a score */
 };
 
-/* A thread's: key and value panels of a block, and what is computed for 16 of its queries. */
+/* A thread's: key and value panels of a block, and what is computed for SIDE of its queries. */
 struct scratch {
-    float *key_turned, *value_turned;    /* [keys / 16, D, 16] */
-    float *key, *value;                  /* [D / 16, keys, 16] */
+    float *key_turned, *value_turned;    /* [keys / SIDE, D, SIDE] */
+    float *key, *value;                  /* [D / SIDE, keys, SIDE] */
     float *grad_key, *grad_value;        /* [keys, D] */
-    float *weights, *slopes;             /* [keys, 16 queries] */
-    float *query, *grad, *attended;      /* [D, 16 queries] */
-    float *query_rows, *grad_rows;       /* [D / 16, 16 queries, 16] */
+    float *weights, *slopes;             /* [keys, SIDE queries] */
+    float *query, *grad, *attended;      /* [D, SIDE queries] */
+    float *query_rows, *grad_rows;       /* [D / SIDE, SIDE queries, SIDE] */
 };
 
-/* out [rows, 16 of ``stride``] from x [K, 16 rows] and weight [K, 16]; with ``add``, added to what is there. */
+/* out [rows, SIDE of ``stride``] from x [K, SIDE rows] and weight [K, SIDE]; with ``add``, added to what is there. */
 INLINE void product(
     float *restrict out, size_t stride, const float *restrict x, const float *restrict weight, size_t K, size_t rows,
     const int add) {
@@ -55,14 +55,14 @@ INLINE void product(
     for (size_t k = 0; k < K; k++) {
         vector of_weight = vector_at(weight + k * SIDE);
 #pragma GCC unroll 16
-        for (size_t r = 0; r < SIDE; r++) sums[r] += of_weight * x[k * SIDE + r];
+        for (size_t r = 0; r < SIDE; r++) sums[r] = fused(of_weight, all(x[k * SIDE + r]), sums[r]);
     }
 #pragma GCC unroll 16
     for (size_t r = 0; r < SIDE; r++)
         if (r < rows) put(out + r * stride, sums[r]);
 }
 
-/* Sixteen rows, of which ``count`` exist: turned [D, 16] and, where wanted, as they are [D / 16, 16, 16]. */
+/* SIDE rows, of which ``count`` exist: turned [D, SIDE] and, where wanted, as they are [D / SIDE, SIDE, SIDE]. */
 static void rows_take(
     float *restrict turned, float *restrict plain, size_t plain_stride, const float *const rows[SIDE], size_t count,
     size_t size) {
@@ -98,7 +98,7 @@ static void queries_take(
     rows_take(turned, plain, SIDE, rows, count, size);
 }
 
-/* How many keys, a multiple of 16, hold all that queries before ``last`` see: keys ascend. */
+/* How many keys, a multiple of SIDE, hold all that queries before ``last`` see: keys ascend. */
 static size_t keys_before(const struct block *block, size_t last) {
     size_t low = 0, high = block->keys;
     while (low < high) {
@@ -109,14 +109,14 @@ static size_t keys_before(const struct block *block, size_t last) {
     return panels_of(low) * SIDE;
 }
 
-/* P [keys, 16] of the queries in ``s->query``, of which node ``first`` is the first: softmax over ``keys``. */
+/* P [keys, SIDE] of the queries in ``s->query``, of which node ``first`` is the first: softmax over ``keys``. */
 static void weights_of(
     const struct attention *a, const struct scratch *s, const struct block *block, size_t first, size_t keys) {
     float *P = s->weights;
     vector hidden = {0}, most = hidden, total = hidden;
     hidden -= INFINITY, most -= 3e38f; /* so that a lane that sees nothing has weights of 0 */
-    lanes row = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    row += (int)first;
+    lanes row;
+    for (int i = 0; i < SIDE; i++) row[i] = (int)first + i;
     for (size_t k = 0; k < keys; k += SIDE)
         product(P + k * SIDE, SIDE, s->key_turned + k * a->size, s->query, a->size, SIDE, 0);
     for (size_t k = 0; k < keys; k++) {
@@ -176,7 +176,7 @@ static void block_forward(
         }
 }
 
-/* dS = scale P (dP - sum(dO O)), dP = dO V^T; and what 16 queries add to the gradients of the block's keys and values. */
+/* dS = scale P (dP - sum(dO O)), dP = dO V^T; and what SIDE queries add to the gradients of the block's keys and values. */
 static void slopes_of(const struct attention *a, const struct scratch *s, size_t keys) {
     size_t D = a->size;
     vector sums = {0};

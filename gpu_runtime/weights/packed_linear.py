@@ -3,7 +3,7 @@
 A decoding step multiplies a few rows by every weight of the model. oneDNN does that at a little over half of the speed
 at which it multiplies large matrices; ``native/packed_linear.c`` at four fifths (``tests/benchmarks/limits.py``). Its
 sums run in one order whatever else is in the batch, so a row of a product has the same bits alone and among others.
-float32 on processors with AVX-512; everything else stays as vLLM has it.
+float32 on processors with AVX-512 or AVX2; everything else stays as vLLM has it.
 """
 
 import ctypes

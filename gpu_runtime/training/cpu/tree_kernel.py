@@ -4,7 +4,7 @@ TreeAttention is a dozen operators of torch for each block of queries, and of a 
 than its threads need to wake. On two cores, forward and backward of a row of 8 x 256 take a third of its time. Sums run
 in another order: results differ by float32's rounding. They are the same ones for any number of threads.
 
-Shapes: N nodes, H query heads, G key/value heads, D head size, a multiple of 16.
+Shapes: N nodes, H query heads, G key/value heads, D head size, a multiple of a vector's numbers.
 """
 
 import ctypes

@@ -41,9 +41,12 @@ def test_all_are_compiled_beforehand_where_the_processor_is_theirs(monkeypatch, 
     assert sorted(kept) == (NAMES if suited and is_suited() else [])
 
 
+@pytest.mark.parametrize("side", [8, 16])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_compiler_has_nothing_to_warn_of(tmp_path, name):
-    command = ["cc", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", f"-I{SOURCES}", "-c"]
+def test_the_compiler_has_nothing_to_warn_of(tmp_path, name, side):
+    level = 4 if side == 16 else 3
+    processor = (f"-march=x86-64-v{level}", f"-DSIDE={side}", "-fopenmp")
+    command = ["cc", "-O3", *processor, "-Wall", "-Wextra", "-Werror", f"-I{SOURCES}", "-c"]
     subprocess.run([*command, str(SOURCES / f"{name}.c"), "-o", str(tmp_path / "made.o")], check=True)
 
 

@@ -9,6 +9,7 @@ from torch.nn.functional import silu
 
 from gpu_runtime.engine.cpu import layer_kernels as module
 from gpu_runtime.engine.cpu.layer_kernels import LayerKernels, layer_kernels, library
+from gpu_runtime.native.compiled import SIDE
 from gpu_runtime.weights.packed_linear import PackedLinear, panels_write
 from gpu_runtime.weights.packed_linear import library as products
 
@@ -128,7 +129,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(kernels):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"is_neox_style": False}, {"rotary_dim": 16}, {"size": 48}, {"width": 40}, {"inner": 100},
+        {"is_neox_style": False}, {"rotary_dim": 16}, {"size": 3 * SIDE}, {"width": 5 * SIDE // 2}, {"inner": 100},
         {"cos_sin_cache": torch.zeros(4, 32, dtype=torch.bfloat16)}, {"cos_sin_cache": torch.zeros(32, 4).T},
     ],
 )  # fmt: skip

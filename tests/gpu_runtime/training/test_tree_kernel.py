@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_runtime.native.compiled import compiled
+from gpu_runtime.native.compiled import SIDE, compiled
 from gpu_runtime.training.cpu import tree_kernel
 from gpu_runtime.training.cpu.tree_attention import TreeAttention, tree_of
 from gpu_runtime.training.cpu.tree_kernel import KernelAttention, kernel_can
@@ -56,7 +56,7 @@ def test_scores_near_one_another_and_far_apart_lose_no_more_than_float32_does(sp
     of_torch = [plain, *torch.autograd.grad(plain, inputs, upstream)]
     for found, expected, other in zip(*both(inputs, end_N), of_torch, strict=True):
         most = (other.double() - expected).abs().max()
-        assert (found.double() - expected).abs().max() < 3 * most + 1e-7 * expected.abs().max()
+        assert (found.double() - expected).abs().max() < 4 * most + 1e-7 * expected.abs().max()
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def test_layers_that_it_does_not_compute_are_left_to_torch(monkeypatch):
     assert not kernel_can(query, tree, None, 30.0)
     assert not kernel_can(query.double(), tree, None, None)
     assert not kernel_can(query.bfloat16(), tree, None, None)
-    assert not kernel_can(torch.zeros(8, 2, 24), tree, None, None)
+    assert not kernel_can(torch.zeros(8, 2, SIDE + SIDE // 2), tree, None, None)
     monkeypatch.setattr(tree_kernel, "compiled", lambda _: None)
     assert not kernel_can(query, tree, None, None)
 
