@@ -42,8 +42,11 @@ class EngineWorker(WeightReceiver):
         """End calls whose grammar takes longer to be followed; called once, before the first request."""
         budget_install(cpu_s)
 
-    def layers_flatten(self) -> int:
-        """Let the model's layers compute with less Python, where they are known; their number. Called once on a CPU."""
+    def layers_flatten(self) -> tuple[int, bool]:
+        """Let the model's layers compute with less Python, where they are known; called once on a CPU.
+
+        Their number, and whether a decoding step is one call for all of them.
+        """
         from gpu_runtime.engine.cpu.flat_layers import layers_flatten  # vLLM's Llama, for whoever serves one
 
         return layers_flatten(self.model_runner.get_model())

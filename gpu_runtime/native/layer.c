@@ -1,22 +1,17 @@
-/* A Llama's layer but for its attention, in float32, over packed weights: what comes before attention and what comes
- * after it, in one parallel region each. A decoding step has few rows, and to call the parts one by one, or to wake
- * threads for each, takes a good part of what the products take. Shapes: N rows (tokens), E width, I inner width, D head
+/* Layers of a Llama in float32, over packed weights: what comes before attention and what comes after it, in one parallel
+ * region each; and all layers of a decoding step with their attention in one. A decoding step has few rows, and to call
+ * the parts one by one, or to wake threads for each, takes a good part of what the products take. Shapes: N rows (tokens), E width, I inner width, D head
  * size, a multiple of 2 SIDE; ``scratch`` has room for [panels_of(N), widest, SIDE] numbers. */
 #include <math.h>
 #include <stdint.h>
 
+#include "cached_attention.h"
 #include "product.h"
 
 struct norm {
     const float *weight; /* [E] */
     float epsilon;
 };
-
-INLINE float sum_of(vector v) {
-    float sum = 0;
-    for (int i = 0; i < SIDE; i++) sum += v[i];
-    return sum;
-}
 
 /* residual += x, and into panels the norm of that: weight residual / sqrt(mean(residual^2) + epsilon), each [N, E], E a
  * multiple of SIDE (Zhang and Sennrich 2019, arXiv:1910.07467). */
@@ -91,32 +86,60 @@ INLINE void multiply_by(float *out, const struct weight *weight, const float *pa
 #pragma omp barrier
 }
 
-/* Queries, keys and values side by side, ``out`` [N, rows of weight], of norm(residual += x): the first ``heads`` heads
- * are turned by ``positions`` [N]. */
-void before_attention(
-    float *out, const float *x, float *residual, const struct norm *norm, const struct weight *weight,
-    const int64_t *positions, const float *turns, size_t heads, size_t size, size_t rows, float *restrict scratch) {
+struct layer {
+    struct norm before, between;
+    struct weight qkv, out, gate_up, down;
+    float *cache; /* its first block's first head; NULL where another attends */
+};
+
+/* What all layers of a call share. */
+struct rows {
+    size_t count;
+    const int64_t *positions; /* [N] */
+    const float *turns;
+    size_t turned, size;      /* heads that are turned by their positions, the first ones; D */
+    float *scratch;
+};
+
+INLINE void before(float *heads, const float *x, float *residual, const struct layer *layer, const struct rows *r) {
+    norm_into(r->scratch, x, residual, &layer->before, r->count, layer->qkv.columns);
+    multiply_by(heads, &layer->qkv, r->scratch, r->count);
+    rotate(heads, r->positions, r->turns, r->count, layer->qkv.rows, r->turned, r->size);
+}
+
+INLINE void after(
+    float *out, const float *attended, float *residual, float *both, const struct layer *layer, const struct rows *r) {
+    rows_into(r->scratch, attended, r->count, layer->out.columns);
+    multiply_by(out, &layer->out, r->scratch, r->count);
+    norm_into(r->scratch, out, residual, &layer->between, r->count, layer->gate_up.columns);
+    multiply_by(both, &layer->gate_up, r->scratch, r->count);
+    silu_into(r->scratch, both, r->count, layer->down.columns);
+    multiply_by(out, &layer->down, r->scratch, r->count);
+}
+
+/* Queries, keys and values side by side, ``heads`` [N, rows of qkv], of norm(residual += x). */
+void before_attention(float *heads, const float *x, float *residual, const struct layer *layer, const struct rows *r) {
 #pragma omp parallel
-    {
-        norm_into(scratch, x, residual, norm, rows, weight->columns);
-        multiply_by(out, weight, scratch, rows);
-        rotate(out, positions, turns, rows, weight->rows, heads, size);
-    }
+    before(heads, x, residual, layer, r);
 }
 
 /* ``out`` [N, E] of ``attended`` [N, heads x D]: residual += its product, and ``down`` of silu(gate) up of the norm of
  * that. ``both`` is room for gate and up, [N, 2 I]. */
 void after_attention(
-    float *out, const float *attended, float *residual, const struct norm *norm, const struct weight *product,
-    const struct weight *gate_up, const struct weight *down, float *restrict both, size_t rows,
-    float *restrict scratch) {
+    float *out, const float *attended, float *residual, float *both, const struct layer *layer, const struct rows *r) {
 #pragma omp parallel
-    {
-        rows_into(scratch, attended, rows, product->columns);
-        multiply_by(out, product, scratch, rows);
-        norm_into(scratch, out, residual, norm, rows, gate_up->columns);
-        multiply_by(both, gate_up, scratch, rows);
-        silu_into(scratch, both, rows, down->columns);
-        multiply_by(out, down, scratch, rows);
+    after(out, attended, residual, both, layer, r);
+}
+
+/* ``hidden`` and ``residual`` [N, E] through ``count`` layers, rows of a decoding step. ``heads`` [N, rows of qkv],
+ * ``attended`` [N, heads x D] and ``both`` [N, 2 I] are room. */
+void layers_step(
+    const struct layer *layers, size_t count, float *hidden, float *residual, float *heads, float *attended,
+    float *both, const struct rows *r, const struct cached *cached) {
+#pragma omp parallel
+    for (size_t l = 0; l < count; l++) {
+        before(heads, hidden, residual, layers + l, r);
+        rows_attend(attended, heads, layers[l].cache, cached, r->count);
+        after(hidden, attended, residual, both, layers + l, r);
     }
 }

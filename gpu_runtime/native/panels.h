@@ -1,6 +1,7 @@
 /* A vector of numbers at a time: what the kernels of this folder share. SIDE is how many numbers a vector of the processor
  * has, 16 with AVX-512 and 8 with AVX2, as whoever compiles says. A panel [K, SIDE] has SIDE rows of a matrix, [SIDE, K],
  * side by side. */
+#pragma once
 #ifdef __FMA__
 #include <immintrin.h>
 #endif
@@ -36,6 +37,12 @@ INLINE vector fused(vector a, vector b, vector c) {
 INLINE vector all(float of) {
     vector zero = {0};
     return of - zero; /* and not plus, which would change the sign of -0 */
+}
+
+INLINE float sum_of(vector v) {
+    float sum = 0;
+    for (int i = 0; i < SIDE; i++) sum += v[i];
+    return sum;
 }
 
 INLINE void put(float *to, vector from) { memcpy(to, &from, sizeof from); }

@@ -9,6 +9,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
+from gpu_runtime.native.compiled import is_suited
 from gpu_runtime.rehearsal import sample
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
@@ -37,17 +38,17 @@ def biased_model_make(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "flat"),
     [
-        pytest.param(tiny_model_make, 2, id="plain"),
-        pytest.param(biased_model_make, 0, id="with biases", marks=pytest.mark.nightly),
+        pytest.param(tiny_model_make, (2, is_suited()), id="plain"),
+        pytest.param(biased_model_make, (0, False), id="with biases", marks=pytest.mark.nightly),
     ],
 )
 async def test_layers_that_are_known_are_flattened_and_every_token_has_the_models_own_log_probability(
-    tmp_path: Path, make, flat: int
+    tmp_path: Path, make, flat: tuple[int, bool]
 ) -> None:
     folder = make(tmp_path / "model")
     engine = await VllmEngine.start(str(folder), SessionConfig(max_context_length=256), "cpu")
     try:
-        assert await engine.llm.collective_rpc("layers_flatten") == [flat]
+        assert [tuple(each) for each in await engine.llm.collective_rpc("layers_flatten")] == [flat]
         drawn = await asyncio.gather(*(sample(engine, prompt, 24) for prompt in PROMPTS))
     finally:
         await engine.close()
@@ -64,4 +65,4 @@ async def test_layers_that_are_known_are_flattened_and_every_token_has_the_model
 def test_a_model_of_another_kind_stays_as_it_is() -> None:
     from gpu_runtime.engine.cpu.flat_layers import layers_flatten  # what it imports warns, which the mark above knows
 
-    assert layers_flatten(nn.Linear(2, 2)) == 0
+    assert layers_flatten(nn.Linear(2, 2)) == (0, False)

@@ -3,7 +3,8 @@
 A model that a CPU can train is so small that Python between the kernels takes a good part of a decoding step: a layer
 is a dozen modules, each chooses what to do by device and options, and each norm is eight operators of torch. Here a
 layer chooses once, and all but its attention is ``layer_kernels``, or vLLM's operators where a shape or the processor
-is not one of theirs. The numbers are the same up to float32's rounding.
+is not one of theirs; a step that samples one token of each sequence is one call for all layers (``decoding_step``). The
+numbers are the same up to float32's rounding.
 
 A layer that is not exactly a plain Llama's in float32 (biases, adapters, quantized weights, several devices) stays as
 it is. Shapes: N tokens of a step, E width of the model.
@@ -24,23 +25,57 @@ from vllm.model_executor.layers.linear import (
     UnquantizedLinearMethod,
 )
 from vllm.model_executor.layers.rotary_embedding.base import RotaryEmbedding
-from vllm.model_executor.models.llama import LlamaAttention, LlamaDecoderLayer, LlamaForCausalLM, LlamaMLP
+from vllm.model_executor.models.llama import (
+    LlamaAttention,
+    LlamaDecoderLayer,
+    LlamaForCausalLM,
+    LlamaMLP,
+    LlamaModel,
+)
 
-from .layer_kernels import layer_kernels
+from .decoding_step import decoding_step
+from .layer_kernels import LayerKernels, layer_kernels
 
 LINEARS = (QKVParallelLinear, RowParallelLinear, MergedColumnParallelLinear)
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Forward = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
-def layers_flatten(model: Any) -> int:
-    """Let the layers of ``model`` that can be compute so, and return their number. A second time changes nothing."""
+def layers_flatten(model: Any) -> tuple[int, bool]:
+    """Let the layers of ``model`` that can be compute so; their number, and whether decoding steps are one call.
+
+    A second time changes nothing.
+    """
     if type(model) is not LlamaForCausalLM:
-        return 0
-    plain = [layer for layer in model.model.layers if _is_plain(layer)]
-    for layer in plain:
-        layer.forward = _flat(layer)
-    return len(plain)
+        return 0, False
+    kernels = {layer: layer_kernels(layer) for layer in model.model.layers if _is_plain(layer)}
+    for layer, found in kernels.items():
+        layer.forward = _flat(layer, found)
+    return len(kernels), _steps_flatten(model.model, [found for found in kernels.values() if found is not None])
+
+
+def _steps_flatten(model: LlamaModel, kernels: list[LayerKernels]) -> bool:
+    """Let decoding steps take one call for all layers, if all are the kernels'; whether they are."""
+    step = decoding_step(kernels) if len(kernels) == len(model.layers) else None
+    if step is None or model.aux_hidden_state_layers:
+        return False
+    layer_by_layer = type(model).forward
+
+    def forward(
+        input_ids: Tensor | None,
+        positions: Tensor,
+        intermediate_tensors: Any,
+        inputs_embeds: Tensor | None = None,
+        **rest: Any,
+    ) -> Any:
+        if input_ids is not None and inputs_embeds is None and not rest:
+            inputs_embeds = model.embed_input_ids(input_ids)
+            if (stepped := step(inputs_embeds, positions)) is not None:
+                return model.norm(*stepped)[0]
+        return layer_by_layer(model, input_ids, positions, intermediate_tensors, inputs_embeds, **rest)
+
+    model.forward = forward
+    return True
 
 
 def _is_plain(layer: Any) -> bool:
@@ -75,8 +110,8 @@ def _linears(layer: Any) -> tuple[Any, ...]:
     return layer.self_attn.qkv_proj, layer.self_attn.o_proj, layer.mlp.gate_up_proj, layer.mlp.down_proj
 
 
-def _flat(layer: Any) -> Forward:
-    attend, kernels = _attend(layer.self_attn.attn), layer_kernels(layer)
+def _flat(layer: Any, kernels: LayerKernels | None) -> Forward:
+    attend = _attend(layer.self_attn.attn)
     if kernels is None:
         return _by_operators(layer, attend)
     attention = layer.self_attn

@@ -14,43 +14,75 @@ from torch import Tensor
 from gpu_runtime.native.compiled import SIDE, compiled, is_suited
 from gpu_runtime.weights.packed_linear import PackedLinear, Weight, panels_room
 
+POINTER, SIZE = ctypes.c_void_p, ctypes.c_size_t
+
 
 class Norm(ctypes.Structure):
     """``struct norm`` of the C file."""
 
-    _fields_ = [("weight", ctypes.c_void_p), ("epsilon", ctypes.c_float)]
+    _fields_ = [("weight", POINTER), ("epsilon", ctypes.c_float)]
+
+
+class Layer(ctypes.Structure):
+    """``struct layer`` of the C file."""
+
+    _fields_ = [
+        *((name, Norm) for name in ("before", "between")),
+        *((name, Weight) for name in ("qkv", "out", "gate_up", "down")),
+        ("cache", POINTER),
+    ]
+
+
+class Rows(ctypes.Structure):
+    """``struct rows`` of the C file."""
+
+    _fields_ = [
+        *(("count", SIZE), ("positions", POINTER), ("turns", POINTER)),
+        *(("turned", SIZE), ("size", SIZE), ("scratch", POINTER)),
+    ]
 
 
 class LayerKernels:
     """One layer, ``LlamaDecoderLayer``; tensors are float32 with contiguous rows."""
 
     def __init__(self, library: ctypes.CDLL, layer: Any) -> None:
-        self._before, self._after, self._layer = library.before_attention, library.after_attention, layer
-        self._turned = layer.self_attn.num_heads + layer.self_attn.num_kv_heads
+        self.library, self.attention = library, layer.self_attn
+        self._layer, mlp = layer, layer.mlp
+        linears = (self.attention.qkv_proj, self.attention.o_proj, mlp.gate_up_proj, mlp.down_proj)
+        self._linears, self._widest = linears, max(linear.input_size for linear in linears)
 
     def before_attention(self, hidden_NE: Tensor, residual_NE: Tensor, positions_N: Tensor) -> Tensor:
         """``residual += hidden``; of its norm queries and keys, turned by their positions, and values, side by side."""
-        attention, norm = self._layer.self_attn, _norm(self._layer.input_layernorm)
-        weight, turns, count = _weight(attention.qkv_proj), attention.rotary_emb.cos_sin_cache, len(hidden_NE)
-        heads = hidden_NE.new_empty(count, weight.rows)
-        scratch = panels_room(heads, count, weight.columns)
-        self._before(
-            heads.data_ptr(), hidden_NE.data_ptr(), residual_NE.data_ptr(), norm, weight,
-            positions_N.data_ptr(), turns.data_ptr(), self._turned, turns.shape[1], count, scratch.data_ptr(),
-        )  # fmt: skip
+        layer, rows, scratch = self.now(), self.rows(positions_N), self.scratch(hidden_NE)
+        rows.scratch = scratch.data_ptr()
+        heads = hidden_NE.new_empty(len(hidden_NE), layer.qkv.rows)
+        self.library.before_attention(heads.data_ptr(), hidden_NE.data_ptr(), residual_NE.data_ptr(), layer, rows)
         return heads
 
     def after_attention(self, attended: Tensor, residual_NE: Tensor) -> Tensor:
         """``residual += `` the output of attention; the layer's output ``[N, E]``."""
-        mlp, norm, count = self._layer.mlp, _norm(self._layer.post_attention_layernorm), len(attended)
-        out, gate_up, down = map(_weight, (self._layer.self_attn.o_proj, mlp.gate_up_proj, mlp.down_proj))
-        hidden_NE, both = torch.empty_like(residual_NE), attended.new_empty(count, gate_up.rows)
-        scratch = panels_room(both, count, max(out.columns, gate_up.columns, down.columns))
-        self._after(
-            hidden_NE.data_ptr(), attended.data_ptr(), residual_NE.data_ptr(), norm, out, gate_up, down,
-            both.data_ptr(), count, scratch.data_ptr(),
-        )  # fmt: skip
+        layer, scratch = self.now(), self.scratch(attended)
+        rows = Rows(count=len(attended), scratch=scratch.data_ptr())
+        hidden_NE, both = torch.empty_like(residual_NE), attended.new_empty(len(attended), layer.gate_up.rows)
+        self.library.after_attention(
+            hidden_NE.data_ptr(), attended.data_ptr(), residual_NE.data_ptr(), both.data_ptr(), layer, rows
+        )
         return hidden_NE
+
+    def now(self, cache: int | None = None) -> Layer:
+        """Where its weights are, and its keys and values; looked up each time, as a hand-over may replace weights."""
+        norms = _norm(self._layer.input_layernorm), _norm(self._layer.post_attention_layernorm)
+        return Layer(*norms, *map(_weight, self._linears), cache)
+
+    def rows(self, positions_N: Tensor) -> Rows:
+        """What all layers of a step are told of its rows, but ``scratch``."""
+        attention, turns = self.attention, self.attention.rotary_emb.cos_sin_cache
+        turned = attention.num_heads + attention.num_kv_heads
+        return Rows(len(positions_N), positions_N.data_ptr(), turns.data_ptr(), turned, attention.head_dim, None)
+
+    def scratch(self, like_N: Tensor) -> Tensor:
+        """Room for what the kernels multiply."""
+        return panels_room(like_N, len(like_N), self._widest)
 
 
 def layer_kernels(layer: Any) -> LayerKernels | None:
@@ -75,10 +107,11 @@ def layer_kernels(layer: Any) -> LayerKernels | None:
 def library() -> ctypes.CDLL | None:
     """``native/layer.c``; None where it cannot be compiled."""
     if (found := compiled("layer")) is not None:
-        pointer, size, norm, weight = ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Norm), ctypes.POINTER(Weight)
-        found.before_attention.argtypes = [*[pointer] * 3, norm, weight, *[pointer] * 2, *[size] * 3, pointer]
-        found.after_attention.argtypes = [*[pointer] * 3, norm, *[weight] * 3, pointer, size, pointer]
-        found.before_attention.restype = found.after_attention.restype = None
+        layer, rows = ctypes.POINTER(Layer), ctypes.POINTER(Rows)
+        found.before_attention.argtypes = [*[POINTER] * 3, layer, rows]
+        found.after_attention.argtypes = [*[POINTER] * 4, layer, rows]
+        found.layers_step.argtypes = [layer, SIZE, *[POINTER] * 5, rows, POINTER]
+        found.before_attention.restype = found.after_attention.restype = found.layers_step.restype = None
     return found
 
 
@@ -87,5 +120,5 @@ def _norm(norm: Any) -> Norm:
 
 
 def _weight(linear: Any) -> Weight:
-    packed: PackedLinear = linear.cpu_linear  # looked up each time: a hand-over of weights may replace it
+    packed: PackedLinear = linear.cpu_linear
     return packed.weight

@@ -10,38 +10,10 @@ from torch.nn.functional import silu
 from gpu_runtime.engine.cpu import layer_kernels as module
 from gpu_runtime.engine.cpu.layer_kernels import LayerKernels, layer_kernels, library
 from gpu_runtime.native.compiled import SIDE
-from gpu_runtime.weights.packed_linear import PackedLinear, panels_write
-from gpu_runtime.weights.packed_linear import library as products
+from gpu_runtime.weights.packed_linear import panels_write
+from support.plain_layers import PLACES, layer_make, linear, normed, product, turned
 
 ROWS = [1, 3, 7, 16, 17, 200]
-EPSILON, PLACES = 1e-5, 50
-
-
-def linear(rows: int, columns: int) -> SimpleNamespace:
-    weight_NK = torch.randn(rows, columns) / columns**0.5
-    packed = PackedLinear(products(), (rows, columns))
-    panels_write(list(packed.jobs([weight_NK])))
-    return SimpleNamespace(cpu_linear=packed, weight=weight_NK, input_size=columns)
-
-
-def norm(width: int) -> SimpleNamespace:
-    return SimpleNamespace(weight=torch.randn(width), variance_epsilon=EPSILON)
-
-
-def layer_make(*, width=48, inner=96, heads=3, kept=2, size=32, **rotary: object) -> SimpleNamespace:
-    """What is asked of vLLM's layer."""
-    angles = torch.arange(PLACES)[:, None] * 0.9 ** torch.arange(size // 2)
-    turns = torch.cat([angles.cos(), angles.sin()], dim=1)
-    fields = {"is_neox_style": True, "rotary_dim": size, "head_size": size, "cos_sin_cache": turns} | rotary
-    return SimpleNamespace(
-        input_layernorm=norm(width),
-        post_attention_layernorm=norm(width),
-        self_attn=SimpleNamespace(
-            qkv_proj=linear((heads + 2 * kept) * size, width), o_proj=linear(width, heads * size),
-            num_heads=heads, num_kv_heads=kept, head_dim=size, rotary_emb=SimpleNamespace(**fields),
-        ),
-        mlp=SimpleNamespace(gate_up_proj=linear(2 * inner, width), down_proj=linear(width, inner)),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +27,6 @@ def kernels(layer) -> LayerKernels:
     return LayerKernels(library(), layer)
 
 
-def normed(total: Tensor, norm: SimpleNamespace) -> Tensor:
-    return total / (total.square().mean(dim=1, keepdim=True) + EPSILON).sqrt() * norm.weight.double()
-
-
-def product(inputs: Tensor, linear: SimpleNamespace) -> Tensor:
-    return inputs @ linear.weight.double().T
-
-
 def near(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=2e-5, equal_nan=True)
 
@@ -74,10 +38,7 @@ def test_before_attention_queries_and_keys_are_turned_by_their_positions_and_val
     total = hidden + residual
     attention, given = layer.self_attn, hidden.clone()
     expected = product(normed(total.double(), layer.input_layernorm), attention.qkv_proj).view(rows, 7, 32)
-    low, high = expected.chunk(2, -1)
-    cosine, sine = (each[positions][:, None].double() for each in attention.rotary_emb.cos_sin_cache.chunk(2, -1))
-    turned = torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1)
-    expected[:, :5] = turned[:, :5]
+    expected[:, :5] = turned(expected[:, :5], attention.rotary_emb.cos_sin_cache, positions)
     near(kernels.before_attention(hidden, residual, positions), expected.flatten(1))
     assert torch.equal(residual, total)
     assert torch.equal(hidden, given)
