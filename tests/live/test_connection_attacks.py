@@ -142,7 +142,8 @@ async def test_60_bodies_of_15_mib_to_the_relay_by_one_key_take_a_bounded_share_
         one.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
     print(f"{refused} refused, {len(broken)} cut, {fit} fit; {(most - before) >> 20} MiB more than {before >> 20} MiB")
-    assert set(refused) <= {429} and all(isinstance(one, aiohttp.ClientError) for one in broken)
-    assert refused[429] + len(broken) == BODIES - fit, "those that fit wait for the gateway"
+    # 408: a body of which nothing came for half a minute, since on a busy machine this client stands still too.
+    assert set(refused) <= {408, 429} and all(isinstance(one, aiohttp.ClientError) for one in broken)
+    assert refused[429] and refused.total() + len(broken) == BODIES - fit, "those that fit wait for the gateway"
     assert BODY_BYTES < most - before < 3 * MAX_BYTES_PER_KEY
     await others_are_served(server, client)
