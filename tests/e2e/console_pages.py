@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from support.chromium import SWITCHES, chromium_need
+from support.chromium import SWITCHES, WITHIN_MS, chromium_need
 from support.identity_provider import IdentityProvider, identity_provider_start
 from support.ports import free_port
 from support.saml_provider import SamlProvider, saml_provider_start
@@ -140,7 +140,7 @@ def browser(server: Server) -> Iterator[Browser]:
 def page(browser: Browser, server: Server) -> Iterator[Page]:
     """A browser of its own for each test; an error in the page's script fails the test."""
     context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 860})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(WITHIN_MS)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

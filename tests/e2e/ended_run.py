@@ -13,7 +13,7 @@ from e2e.loop_server import LoopServer, until
 from e2e.playing import execute_agent, play
 from playwright.sync_api import Page, StorageState, sync_playwright
 
-from support.chromium import SWITCHES, chromium_need
+from support.chromium import SWITCHES, WITHIN_MS, chromium_need
 
 HOSTILE = "<script>document.title='owned'</script>\u202eevil"
 SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages looked like
@@ -65,7 +65,7 @@ def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[P
         browser = playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
         viewport = {"width": 1440, "height": 900}
         context = browser.new_context(base_url=server.url, viewport=viewport, storage_state=cookies)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(WITHIN_MS)
         page = context.new_page()
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))

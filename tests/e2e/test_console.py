@@ -55,7 +55,7 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
 
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop session").click()
-    expect(page.get_by_text("stopped", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("stopped", exact=True)).to_be_visible()
 
 
 def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(page: Page, server: Server) -> None:

@@ -11,6 +11,8 @@ from e2e.ended_run import Run, photograph
 from e2e.loop_server import until
 from playwright.sync_api import Page, Route, expect
 
+from support.chromium import WITHIN_MS
+
 pytestmark = pytest.mark.browser
 
 AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
@@ -322,7 +324,7 @@ def test_no_page_of_somebody_who_is_not_signed_in_has_it(run: Run) -> None:
     origin = str(run.api.base_url.copy_with(path="")).rstrip("/")
     link = run.api.post("/shares", json={"expires_in_days": 1}).json()
     with run.page.context.browser.new_context(base_url=origin, viewport=WIDE) as stranger:
-        stranger.set_default_timeout(30_000)
+        stranger.set_default_timeout(WITHIN_MS)
         page = stranger.new_page()
         page.add_init_script(path=AXE)
         problems = {}

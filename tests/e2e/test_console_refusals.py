@@ -8,6 +8,8 @@ import pytest
 from e2e.ended_run import Run
 from playwright.sync_api import Locator, Page, Route, expect
 
+from support.chromium import WITHIN_MS
+
 pytestmark = pytest.mark.browser
 
 BUSY = re.compile("^Loading|^Reading")
@@ -78,7 +80,7 @@ def page(run: Run) -> Iterator[Page]:
     with run.page.context.browser.new_context(
         base_url=str(run.api.base_url.copy_with(path="")), storage_state=run.page.context.storage_state()
     ) as context:
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(WITHIN_MS)
         page, errors = context.new_page(), list[str]()
         page.on("pageerror", lambda error: errors.append(str(error)))
         yield page

@@ -6,6 +6,7 @@ import pytest
 from e2e.console_pages import Server, browser, charted_steps, create_session, page, server, sign_up
 from playwright.sync_api import Browser, Page, expect
 
+from support.chromium import WITHIN_MS
 from support.muted_proxy import muted_proxy
 
 __all__ = ["browser", "page", "server"]
@@ -26,7 +27,7 @@ def test_a_channel_that_falls_silent_is_told_given_up_and_gone_on_from_its_curso
     with muted_proxy((target.hostname, target.port)) as proxy:
         context = browser.new_context(base_url=proxy.url, storage_state=page.context.storage_state())
         watching, asked = context.new_page(), list[str]()
-        watching.set_default_timeout(30_000)
+        watching.set_default_timeout(WITHIN_MS)
         watching.on("websocket", lambda socket: asked.append(socket.url))
         watching.clock.install()
         watching.goto(f"/sessions/{session_id}")

@@ -12,6 +12,7 @@ from e2e.ended_run import Run, photograph
 from e2e.loop_server import LoopServer
 from playwright.sync_api import Page, expect
 
+from support.chromium import WITHIN_MS
 from tinkerscript.connection.transport import Transport
 from tinkerscript.sessions.session import Session
 from tinkerscript.viewer.run_folder import RunFolder
@@ -42,7 +43,7 @@ def page(run: Run, viewer: Viewer) -> Iterator[Page]:
     context = run.page.context.browser.new_context(
         base_url=f"http://{viewer.host}", viewport={"width": 1440, "height": 900}
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(WITHIN_MS)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -11,7 +11,7 @@ from playwright.async_api import Page, async_playwright, expect
 
 from console.sessions.models import Session
 from support import factories
-from support.chromium import SWITCHES, chromium_need
+from support.chromium import SWITCHES, WITHIN_MS, chromium_need
 
 pytestmark = [
     pytest.mark.browser,
@@ -35,7 +35,7 @@ async def page(origin: str, alice) -> AsyncIterator[Page]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=str(program), args=[*SWITCHES, NOWHERE_ELSE])
         context = await browser.new_context(base_url=origin)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(WITHIN_MS)
         await context.add_cookies([cookie])
         page = await context.new_page()
         page.on("request", lambda request: asked.append(request.url))

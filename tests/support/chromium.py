@@ -6,9 +6,10 @@ import playwright.async_api
 import playwright.sync_api
 import pytest
 
-EXPECTED_WITHIN_MS = 30_000  # of the 5 s that are the default, parts of the suite beside it may take all
-playwright.async_api.expect.set_options(timeout=EXPECTED_WITHIN_MS)
-playwright.sync_api.expect.set_options(timeout=EXPECTED_WITHIN_MS)
+# What is expected of a page, and what is done in it: a click alone took more than 30 s beside other work on two cores.
+WITHIN_MS = 90_000
+playwright.async_api.expect.set_options(timeout=WITHIN_MS)
+playwright.sync_api.expect.set_options(timeout=WITHIN_MS)
 
 CHROMIUM = Path("/usr/bin/chromium")
 # Each window loads two pages of the address bar's own list of proposals, which takes twice as long as one of ours. Of
