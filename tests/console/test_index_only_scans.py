@@ -1,7 +1,7 @@
 """What PostgreSQL counts of many episodes, and looks for each minute, it finds in an index, without reading a row.
 
 It can where the index has every column that the statement names: one column more, such as COUNT(id), and it reads the
-rows, which takes several times as long. These tests forbid it every other way than an index alone, so that few rows do.
+rows, which takes several times as long. These tests forbid it every way but indexes, so that few rows do.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,9 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite names no plan that reads an index alone"),
 ]
-OTHERS = ("seqscan", "bitmapscan", "indexscan")
+# Not "indexscan": without it an index alone costs PostgreSQL as much as what is forbidden, and a table that tests before
+# this one have filled and emptied is read whole.
+OTHERS = ("seqscan", "bitmapscan")
 
 
 def asked(work: Callable[[], object], about: str) -> list[str]:
@@ -32,7 +34,7 @@ def asked(work: Callable[[], object], about: str) -> list[str]:
 
 
 def scans(sql: str) -> list[str]:
-    """How PostgreSQL reads tables for a statement, when it may read an index alone and nothing else."""
+    """How PostgreSQL reads tables for a statement, when it may read indexes and nothing else."""
     with transaction.atomic(), connection.cursor() as cursor:
         for other in OTHERS:
             cursor.execute(f"SET LOCAL enable_{other} = off")
