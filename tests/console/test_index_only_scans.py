@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite names no plan that reads an index alone"),
 ]
-# Not "indexscan": without it an index alone costs PostgreSQL as much as what is forbidden, and a table that tests before
-# this one have filled and emptied is read whole.
+# Not "indexscan": without it an index alone costs PostgreSQL as much as what is forbidden, and a table that earlier
+# tests have filled and emptied is read whole.
 OTHERS = ("seqscan", "bitmapscan")
 
 

@@ -19,6 +19,7 @@ from support.ports import free_port
 from support.waiting import wait_until
 from tinkerscript.wire.account import Role
 
+START_S = 120  # beside other work on two cores its imports alone may take more than the usual 25 s
 BEGIN = "/sign-in/oidc/begin?next=/signin/done"
 
 
@@ -65,7 +66,7 @@ def identity_provider_start(public_url: str = PUBLIC_URL) -> Iterator[IdentityPr
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         issuer = f"http://127.0.0.1:{port}"
-        wait_until(lambda: _responds(issuer))
+        wait_until(lambda: _responds(issuer), START_S)
         wanted = {"redirect_uris": [public_url + CALLBACK_PATH], "token_endpoint_auth_method": "client_secret_post"}
         client = httpx.post(f"{issuer}/oauth2/clients", json=wanted).raise_for_status().json()
         yield IdentityProvider(issuer, client["client_id"], client["client_secret"])
