@@ -31,7 +31,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: Parameters) -> Any:
         """A kept one, or a new one."""
-        self._opened_with = conn_params | {"init": self.init_commands}  # type: ignore[has-type]
+        commands: list[str] = vars(self)["init_commands"]  # which the stubs of Django lack
+        self._opened_with = conn_params | {"init": commands}
         return KEPT.take(self._opened_with) or super().get_new_connection(conn_params)
 
     def _close(self) -> None:
