@@ -176,7 +176,7 @@ if __name__ == "__main__":
             raise SystemExit
 
     uniproc_executor.WorkerWrapperBase = Worker
-    made = object.__new__(resolve_obj_by_qualname(executor("cpu", 1)))
+    made = object.__new__(resolve_obj_by_qualname(executor(1)))
     made.vllm_config = SimpleNamespace(device_config=SimpleNamespace(device="cpu"))
     uniproc_executor.set_worker_net_device = lambda *_: None
     try:
