@@ -21,7 +21,7 @@ def test_an_export_takes_a_few_weights_of_memory_and_not_all(tmp_path: Path, opt
     config = SessionConfig(max_context_length=128, max_tokens=64, **options)
     peak_bytes = in_a_rank(export_peak, str(model), config, exported)
     # An adapter is added to a weight by way of four more of its size: of 17 MB each, in a model of 205.
-    assert peak_bytes < 0.6 * (exported / "model.safetensors").stat().st_size
+    assert peak_bytes < (exported / "model.safetensors").stat().st_size / 2
     weights = load_file(exported / "model.safetensors")
     for name, tensor in load_file(model / "model.safetensors").items():
         assert torch.equal(weights[name], tensor), name

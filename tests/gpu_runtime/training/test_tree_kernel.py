@@ -50,13 +50,13 @@ def test_values_and_gradients_are_those_of_torchs_operators(end_N, block, size):
 @pytest.mark.parametrize("spread", [1e-3, 30.0])
 def test_scores_near_one_another_and_far_apart_lose_no_more_than_float32_does(spread):
     inputs, end_N = drawn(200, spread=spread), torch.full((200,), 200)
-    tree = tree_of(end_N)
+    tree, allowed = tree_of(end_N), 3 if SIDE == 16 else 4  # torch's own sums run otherwise on each processor
     plain = TreeAttention.apply(*inputs, tree, 0.3)
     upstream = torch.randn(plain.shape, generator=torch.Generator().manual_seed(1))
     of_torch = [plain, *torch.autograd.grad(plain, inputs, upstream)]
     for found, expected, other in zip(*both(inputs, end_N), of_torch, strict=True):
         most = (other.double() - expected).abs().max()
-        assert (found.double() - expected).abs().max() < 4 * most + 1e-7 * expected.abs().max()
+        assert (found.double() - expected).abs().max() < allowed * most + 1e-7 * expected.abs().max()
 
 
 @contextmanager
