@@ -99,7 +99,7 @@ install_runtime() {
   package_step build "build tools" build
   [ -e "$stamps/torch" ] || room_check
   # torch first and alone: see torch.txt.
-  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/torch.lock)" \
+  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/torch.lock requirements/torch-cpu.lock)" \
     torch_with "$venv/bin/python"
   package_step engine "libraries of the engine" engine
   package_step server "the control plane" server
