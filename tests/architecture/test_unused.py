@@ -46,11 +46,42 @@ def sources():
     return {name: (ROOT / name).read_text() for name in names}
 
 
-def library_names(tree):
+@cache
+def nodes_of(text):
+    """All nodes of a source."""
+    return list(ast.walk(ast.parse(text)))
+
+
+@cache
+def scanned(name, text):
+    """What one file defines and uses."""
+    found = Vulture(ignore_names=[], ignore_decorators=DECORATORS)
+    found.scan(text, filename=name)
+    return found
+
+
+DEFINED = (
+    "defined_attrs", "defined_classes", "defined_funcs", "defined_imports", "defined_methods", "defined_props",
+    "defined_vars", "unreachable_code",
+)  # fmt: skip
+
+
+def together(texts):
+    """What several files define and use: each is read once, alone and among the others."""
+    found = Vulture(ignore_names=[], ignore_decorators=DECORATORS)
+    for name, text in texts.items():
+        of_file = scanned(name, text)
+        found.used_names.update(of_file.used_names)
+        for kind in DEFINED:
+            getattr(found, kind).extend(getattr(of_file, kind))
+    return found
+
+
+def library_names(nodes):
     """What a file imports from elsewhere, by the name that it has there."""
     return {
         alias.asname or alias.name.partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
         for alias in node.names
         if (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] not in OURS
@@ -59,21 +90,21 @@ def library_names(tree):
 
 def lines_read_by_libraries(texts):
     """(path, line) of classes with an ancestor in a library, which finds, calls and reads what they define."""
-    trees = {name: ast.parse(text) for name, text in texts.items()}
-    theirs = {name: library_names(tree) for name, tree in trees.items()}
+    nodes = {name: nodes_of(text) for name, text in texts.items()}
+    theirs = {name: library_names(of_file) for name, of_file in nodes.items()}
     classes = [
         (name, node, [ast.unparse(base).partition("[")[0] for base in node.bases])
-        for name, tree in trees.items()
-        for node in ast.walk(tree)
+        for name, of_file in nodes.items()
+        for node in of_file
         if isinstance(node, ast.ClassDef)
     ]
     heirs = set()
     for _generation in range(4):
+        names = {node.name for _, node in heirs}
         heirs |= {
             (name, node)
             for name, node, bases in classes
-            if any(base.partition(".")[0] in theirs[name] for base in bases)
-            or {node.name for _, node in heirs} & set(bases)
+            if any(base.partition(".")[0] in theirs[name] for base in bases) or names & set(bases)
         }
     return {(name, line) for name, node in heirs for line in range(node.lineno, node.end_lineno + 1)}
 
@@ -83,9 +114,7 @@ def unused(texts, *, names_in_text="", only=lambda item: True):
 
     ``only`` chooses among them, before their classes are looked at: that costs most.
     """
-    found = Vulture(ignore_names=[], ignore_decorators=DECORATORS)
-    for name, text in texts.items():
-        found.scan(text, filename=name)
+    found = together(texts)
     words = set(re.findall(r"\w+", names_in_text))
     items = [
         item
@@ -122,7 +151,7 @@ def private_lines(text):
 
     Not of those with a base: that may read what they define.
     """
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.ClassDef) and node.name.startswith("_") and not node.bases:
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 

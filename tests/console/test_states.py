@@ -1,5 +1,6 @@
 """The table of moves: what may happen, who may do it, and that a race has one winner."""
 
+import itertools
 import threading
 
 import pytest
@@ -55,24 +56,26 @@ def test_only_the_reconciler_restarts():
         assert MOVES[source, SessionState.QUEUED] == {Actor.RECONCILER}
 
 
-@pytest.mark.parametrize("source", SessionState)
-@pytest.mark.parametrize("target", SessionState)
 @pytest.mark.parametrize("actor", Actor)
-def test_a_move_happens_exactly_when_the_table_allows_it(project, source, target, actor):
-    session = factories.session_make(project, state=source)
-    before = EventRecord.objects.filter(session_id=session.id).count()
-    if is_allowed(source, target, actor):
-        session_move(session_id=session.id, source=source, target=target, actor=actor, reason="because")
-        expected = target
-        last = EventRecord.objects.filter(session_id=session.id).latest("id")
-        assert last.data == {"from": source, "to": target, "phase": "", "reason": "because"}
-    else:
-        with pytest.raises(Conflict):
-            session_move(session_id=session.id, source=source, target=target, actor=actor)
-        expected = source
-        assert EventRecord.objects.filter(session_id=session.id).count() == before
-    session.refresh_from_db()
-    assert session.state == expected
+def test_a_move_happens_exactly_when_the_table_allows_it(project, actor):
+    """Each of all pairs of states: one session after the other, in the database of one test."""
+    for source, target in itertools.product(SessionState, SessionState):
+        what = f"{source} -> {target}"
+        session = factories.session_make(project, state=source)
+        before = EventRecord.objects.filter(session_id=session.id).count()
+        if is_allowed(source, target, actor):
+            session_move(session_id=session.id, source=source, target=target, actor=actor, reason="because")
+            expected = target
+            last = EventRecord.objects.filter(session_id=session.id).latest("id")
+            assert last.data == {"from": source, "to": target, "phase": "", "reason": "because"}, what
+        else:
+            with pytest.raises(Conflict):
+                session_move(session_id=session.id, source=source, target=target, actor=actor)
+                pytest.fail(f"{what} by {actor} is not refused")
+            expected = source
+            assert EventRecord.objects.filter(session_id=session.id).count() == before, what
+        session.refresh_from_db()
+        assert session.state == expected, what
 
 
 def test_a_move_from_a_state_that_has_passed_changes_nothing(project):
