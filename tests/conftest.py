@@ -7,6 +7,7 @@ and start a second sooner.
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,34 +43,28 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
+def django_db_keepdb() -> bool:
     """Whether pytest-django leaves a database that is there as it is: ours has its migrations already.
 
-    It lies in pytest's cache, which ``-p no:cacheprovider`` leaves out.
+    On PostgreSQL every run makes its own.
     """
-    return hasattr(request.config, "cache") and migrated_database.is_possible()
+    return connection.vendor == "sqlite"
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_keepdb: bool, request: pytest.FixtureRequest) -> None:
+def django_db_modify_db_settings(django_db_keepdb: bool) -> None:
     """What pytest-django calls before it makes the database."""
     if django_db_keepdb:
-        migrated_database.kept_take(request.config.cache.mkdir("database"))
+        migrated_database.copy_to(Path(settings.DATABASES["default"]["TEST"]["NAME"]))
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(
-    django_db_setup: None,
-    django_db_keepdb: bool,
-    django_db_blocker: DjangoDbBlocker,
-    request: pytest.FixtureRequest,
+    django_db_setup: None, django_db_keepdb: bool, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
     """The test database, of which asgiref's thread has a connection until the last test has ended."""
     from django.contrib.contenttypes.management import create_contenttypes
 
-    if django_db_keepdb:
-        with django_db_blocker.unblock():
-            migrated_database.kept_write(request.config.cache.mkdir("database"))
     # A flush, with which each test with transactions of its own ends, has these written again: nothing here reads them.
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     post_migrate.disconnect(create_contenttypes)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import reconciler_process
+from support import migrated_database, reconciler_process
 from support.waiting import wait_until
 
 DATABASE = "two_reconcilers"  # of the server of tests/on_postgres.py
@@ -19,10 +19,11 @@ START_S = 60.0
 
 
 @pytest.fixture
-def database() -> Iterator[dict[str, str]]:
+def database(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Where the test's own database is: an empty one of PostgreSQL, or SQLite's file in DATA."""
     served = os.environ.get("TEST_DATABASE_URL", "")
     if not served:
+        migrated_database.for_server(tmp_path / "data")
         yield {}
         return
     import psycopg

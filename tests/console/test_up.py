@@ -19,6 +19,7 @@ from console.management.commands import up
 from console.scheduling.children import probes
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
+from support import migrated_database
 from support.small_disk import small_disk
 from support.up_server import Server
 
@@ -141,6 +142,7 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
 
 
 def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serves(server, tmp_path):
+    migrated_database.for_server(server.data)
     server.start()
     store = server.lines[1]
     handle, launcher, heartbeat = runtime_plant(server, tmp_path)
@@ -174,6 +176,7 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
 
 
 def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_there_is_room(server):
+    migrated_database.for_server(server.data)
     with small_disk(server.data / "s3") as disk:
         disk.fill(free_share=0.008)
         server.start()

@@ -22,6 +22,7 @@ import pytest
 
 from console.live.watchers import MAX_PER_CREDENTIAL
 from console.scheduling.processes import wait_until
+from support import migrated_database
 from support.small_disk import SmallDisk, small_disk
 from support.up_server import ROOT, Server
 
@@ -46,6 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     }
     try:
         (server.data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
+        migrated_database.for_server(server.data)
         server.start()
         assert server.run("drain").returncode == 0, "no session gets a runtime here"
         assert all(is_up(server, name) for name in NAMES), "`up` says that it is ready when both are"

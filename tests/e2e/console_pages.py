@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from support import migrated_database
 from support.chromium import SWITCHES, WITHIN_MS, chromium_need
 from support.identity_provider import IdentityProvider, identity_provider_start
 from support.ports import free_port
@@ -54,6 +55,7 @@ def serving(data: Path) -> Iterator[Server]:
     """
     pages_need()
     (data / "models/SmolLM2-135M-Instruct").mkdir(parents=True)
+    migrated_database.for_server(data)
     port = free_port()
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("TINKERSCRIPT_", "S3_"))

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from support import migrated_database
 from support.ports import free_port
 from support.tiny_tokenizers import build_tokenizer
 from tinkerscript import TinkerScript
@@ -29,8 +30,10 @@ class LoopServer:
 
     runtime = "runtime_with_fakes.py"  # the script of this folder that is launched
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_migrated: bool = True) -> None:
         self.data, self._logs = folder / "data", folder
+        if is_migrated:
+            migrated_database.for_server(self.data)
         build_tokenizer(self.data / "models" / BASE_MODEL)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"

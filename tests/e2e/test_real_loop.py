@@ -16,6 +16,7 @@ from openai import OpenAI
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import tinkerscript
+from support import migrated_database
 from support.ports import free_port
 from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
@@ -32,6 +33,7 @@ CAUSES = {"engine": "engine_dead", "trainer-rank-0": "trainer_failed"}
 def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
     """A server of its own on this machine; no process of it is left at the end."""
     data = tmp_path_factory.mktemp("data")
+    migrated_database.for_server(data)
     model = tiny_model_make(tmp_path_factory.mktemp("model"))
     environment = {
         **os.environ, "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(free_port()),

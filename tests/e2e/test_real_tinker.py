@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from e2e.test_real_loop import ROOT, processes_naming
 
+from support import migrated_database
 from support.ports import free_port
 from support.tinker_exit import ended_well
 from support.tiny_model import tiny_model_make
@@ -27,6 +28,7 @@ pytestmark = [
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A server of its own; the environment of its client."""
     data = tmp_path_factory.mktemp("data")
+    migrated_database.for_server(data)
     model = tiny_model_make(tmp_path_factory.mktemp("models") / "tiny")
     environment = {
         **os.environ, "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(free_port()),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from support import migrated_database
 from support.up_server import Server
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
@@ -39,6 +40,7 @@ def read_until(terminal: int, wanted: re.Pattern[str]) -> re.Match[str]:
 
 def test_the_console_stays_open_on_a_terminal_and_is_entered_with_what_was_said(tmp_path: Path) -> None:
     server = Server(tmp_path)  # its environment alone: the program starts the server
+    migrated_database.for_server(server.data)
     ours, theirs = pty.openpty()
     environment = server.environment | {"PYTHONPATH": f"{EXAMPLES}:{os.environ.get('PYTHONPATH', '')}"}
     program = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=theirs, start_new_session=True)

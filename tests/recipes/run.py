@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from recipes.workspace import BASE, INSTRUCT, NAMES, SPECIAL_TOKENS, workspace_make  # noqa: E402
 
+from support import migrated_database  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 
 PYTHON = ROOT / ".venv-cookbook" / "bin" / "python"
@@ -223,6 +224,7 @@ def rise_check(log: Path, metric: str) -> str:
 @contextmanager
 def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
     """A server of its own whose BASE is ``model``; the environment of a recipe."""
+    migrated_database.for_server(data)
     environment = os.environ | {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(port_free()),
         "TINKERSCRIPT_MODELS": ",".join(f"{name}={model}" for name in NAMES),

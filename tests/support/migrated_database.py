@@ -1,49 +1,67 @@
-"""The SQLite database of the tests with every migration applied, kept from run to run: fifty migrations take a second.
+"""A SQLite database with every migration applied, kept from run to run: a hundred migrations take up to ten seconds.
 
-A kept one is used as it is where nothing that it was made of has changed; ``migrate`` still looks it over.
+Each database that a test begins with is a copy, be it pytest's own or that of a server in a process of its own.
+``migrate`` still looks it over.
 """
 
-import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from django.apps import apps
-from django.conf import settings
-from django.db import connection
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / ".pytest_cache" / "d" / "database"
+# Whose migrations there are, besides ours.
+APPLIED = ("django", "django-allauth")
+NAME = "console.sqlite3"  # in a server's DATA
 
 
-def is_possible() -> bool:
-    """Whether the tests run on SQLite; on PostgreSQL every run makes its own."""
-    return connection.vendor == "sqlite"
+def for_server(data: Path) -> None:
+    """Let the server of this DATA, which has not been started yet, find its database migrated."""
+    data.mkdir(parents=True, exist_ok=True)
+    copy_to(data / NAME)
 
 
-def kept_take(folder: Path) -> None:
-    """Begin with the kept database, if ``folder`` has one of these migrations."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(folder / _name(), settings.DATABASES["default"]["TEST"]["NAME"])
+def copy_to(path: Path) -> None:
+    """The kept database as ``path``, open to nobody else; made first where nothing of these migrations is kept.
+
+    By one process alone: the parts of the suite begin at the same time.
+    """
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept = KEPT / _name()
+    with (KEPT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            _make(kept)
+    shutil.copyfile(kept, path)
+    path.chmod(0o600)
 
 
-def kept_write(folder: Path) -> None:
-    """Keep the database, which is as its migrations left it, and nothing older."""
-    path = folder / _name()
-    if path.exists():
-        return
-    draft = folder / f"{os.getpid()}.draft"
-    with contextlib.closing(sqlite3.connect(draft)) as copy:
-        connection.connection.backup(copy)
-    for old in folder.glob("*.sqlite3"):
-        old.unlink(missing_ok=True)
-    draft.replace(path)
+def _make(kept: Path) -> None:
+    """By the product's own command, in a folder that is thrown away. Nothing older is kept."""
+    private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
+    with tempfile.TemporaryDirectory(prefix="tinkerscript-migrated-") as data:
+        environment = clean | {"TINKERSCRIPT_DATA": data, "DJANGO_SETTINGS_MODULE": "console.settings"}
+        command = [sys.executable, "manage.py", "migrate", "-v", "0", "--no-input", "--skip-checks"]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=300)
+        for old in KEPT.glob("*.sqlite3"):
+            old.unlink()
+        draft = kept.with_suffix(".draft")
+        shutil.copyfile(Path(data) / NAME, draft)
+        draft.replace(kept)
 
 
 def _name() -> str:
-    """Of all that it is made of: the migrations of every app, and who applies them."""
-    digest = hashlib.sha256(f"{version('django')} {sqlite3.sqlite_version}".encode())
-    for app in apps.get_app_configs():
-        for path in sorted((Path(app.path) / "migrations").glob("*.py")):
-            digest.update(f"{app.label} {path.name} ".encode() + path.read_bytes())
+    """Of all that it is made of: which apps there are, their migrations, and who applies them."""
+    theirs = " ".join(version(package) for package in APPLIED)
+    digest = hashlib.sha256(f"{theirs} {sqlite3.sqlite_version}".encode())
+    for path in [ROOT / "console/settings.py", *sorted((ROOT / "console/migrations").glob("*.py"))]:
+        digest.update(f"{path.name} ".encode() + path.read_bytes())
     return f"{digest.hexdigest()}.sqlite3"
