@@ -2,14 +2,14 @@
  * tokens, in which each head has keys [D, S], then values [S, D]. One pass over the blocks of a sequence, whose sums are
  * corrected when a larger score comes (Milakov and Gimelshein 2018, arXiv:1805.02867); a row's sums run in the order of
  * its tokens, whatever the other rows are. Shapes: N rows, each of another sequence, H query heads, G key heads, D head
- * size, a multiple of SIDE, S a multiple of 32. */
+ * size, a multiple of 2 SIDE, S a multiple of 32. */
 #pragma once
 #include <math.h>
 #include <stdint.h>
 
 #include "panels.h"
 
-enum { PIECE = 32, MOST_SIZE = 256, TOGETHER = PIECE / SIDE };
+enum { PIECE = 32, MOST_SIZE = 256, VECTORS = PIECE / SIDE, TOGETHER_MOST = 3 };
 
 struct cached {
     size_t block, head, tokens; /* numbers from a block, or a head, to the next; S */
@@ -27,58 +27,106 @@ INLINE float most_of(vector v) {
     return most;
 }
 
-/* exp(x) of one number, x <= 0. */
-INLINE float exponential_of(float x) { return exponential(all(x))[0]; }
+/* Of COUNT queries [D], one after the other, the running sums of the pieces so far; P is room for a piece's weights. */
+struct attended {
+    float sums[TOGETHER_MOST][MOST_SIZE], P[TOGETHER_MOST][PIECE], most[TOGETHER_MOST];
+    vector total[TOGETHER_MOST];
+};
 
-/* P [32] of a query [D] with 32 keys of [D, S]: scaled scores, minus infinity from ``count`` on. Returns the largest. */
-INLINE float scores_of(
-    float *P, const float *query, const float *keys, size_t tokens, size_t size, size_t count, float scale) {
-    vector sums[TOGETHER] = {{0}}, most = all(-INFINITY);
-    for (size_t d = 0; d < size; d++) {
-        vector of_query = all(query[d]);
+/* P of COUNT queries with 32 keys of [D, S]: scaled scores, minus infinity from ``count`` on. Meanwhile the next 32 keys,
+ * and the next values, come into the cache. */
+INLINE void scores_of(
+    struct attended *a, const float *queries, const float *keys, const float *values, const struct cached *c, size_t count,
+    const size_t COUNT) {
+    vector sums[TOGETHER_MOST][VECTORS] = {{{0}}};
+    for (size_t d = 0; d < c->size; d++) {
+        const float *of_d = keys + d * c->tokens;
+        for (size_t i = 0; i < PIECE; i += 16) {
+            __builtin_prefetch(of_d + PIECE + i, 0, 2);
+            __builtin_prefetch(values + (c->size + d) * PIECE + i, 0, 2);
+        }
 #pragma GCC unroll 4
-        for (size_t i = 0; i < TOGETHER; i++) sums[i] = fused(vector_at(keys + d * tokens + i * SIDE), of_query, sums[i]);
+        for (size_t q = 0; q < COUNT; q++)
+#pragma GCC unroll 4
+            for (size_t i = 0; i < VECTORS; i++)
+                sums[q][i] = fused(vector_at(of_d + i * SIDE), all(queries[q * c->size + d]), sums[q][i]);
     }
-    for (size_t i = 0; i < TOGETHER; i++) put(P + i * SIDE, sums[i] * scale);
-    for (size_t i = count; i < PIECE; i++) P[i] = -INFINITY;
-    for (size_t i = 0; i < TOGETHER; i++) {
-        vector score = vector_at(P + i * SIDE);
-        most = chosen(score > most, score, most);
-    }
-    return most_of(most);
-}
-
-/* sums [D] = correction sums + P values, of ``count`` tokens, values [S, D]. */
-INLINE void values_add(
-    float *sums, const float *P, const float *values, size_t size, size_t count, float correction) {
-    for (size_t d = 0; d < size; d += SIDE) {
-        vector sum = vector_at(sums + d) * correction;
-        for (size_t t = 0; t < count; t++) sum = fused(all(P[t]), vector_at(values + t * size + d), sum);
-        put(sums + d, sum);
+    for (size_t q = 0; q < COUNT; q++) {
+        for (size_t i = 0; i < VECTORS; i++) put(a->P[q] + i * SIDE, sums[q][i] * c->scale);
+        for (size_t i = count; i < PIECE; i++) a->P[q][i] = -INFINITY;
     }
 }
 
-/* ``out`` [D] of one query over the first ``length`` tokens of a sequence: softmax(scale q K^T) V. */
-INLINE void query_attend(
-    float *out, const float *query, const float *cache, const struct cached *c, const int32_t *blocks, size_t length) {
-    float sums[MOST_SIZE] = {0}, P[PIECE], most = -3e38f; /* finite, so that a difference is a number */
-    vector total = {0};
+/* Turns the scores of query ``q`` to weights, exp(score - most), and corrects its sums for a larger most. */
+INLINE void weights_of(struct attended *a, size_t q, size_t size) {
+    vector largest = all(a->most[q]);
+    for (size_t i = 0; i < PIECE; i += SIDE) {
+        vector score = vector_at(a->P[q] + i);
+        largest = chosen(score > largest, score, largest);
+    }
+    float before = a->most[q], most = most_of(largest);
+    vector correction = exponential(all(before - most));
+    a->most[q] = most;
+    a->total[q] *= correction;
+    for (size_t i = 0; i < PIECE; i += SIDE) {
+        vector weight = exponential(vector_at(a->P[q] + i) - most);
+        put(a->P[q] + i, weight);
+        a->total[q] += weight;
+    }
+    if (most > before)
+        for (size_t d = 0; d < size; d += SIDE) put(a->sums[q] + d, vector_at(a->sums[q] + d) * correction);
+}
+
+/* sums [D] of COUNT queries += P values, of ``count`` tokens, values [S, D], two vectors of them at a time. */
+INLINE void values_add(struct attended *a, const float *values, size_t size, size_t count, const size_t COUNT) {
+    for (size_t d = 0; d < size; d += 2 * SIDE) {
+        vector low[TOGETHER_MOST], high[TOGETHER_MOST];
+#pragma GCC unroll 4
+        for (size_t q = 0; q < COUNT; q++) low[q] = vector_at(a->sums[q] + d), high[q] = vector_at(a->sums[q] + d + SIDE);
+        for (size_t t = 0; t < count; t++) {
+            vector of_low = vector_at(values + t * size + d), of_high = vector_at(values + t * size + d + SIDE);
+#pragma GCC unroll 4
+            for (size_t q = 0; q < COUNT; q++) {
+                vector weight = all(a->P[q][t]);
+                low[q] = fused(weight, of_low, low[q]), high[q] = fused(weight, of_high, high[q]);
+            }
+        }
+#pragma GCC unroll 4
+        for (size_t q = 0; q < COUNT; q++) put(a->sums[q] + d, low[q]), put(a->sums[q] + d + SIDE, high[q]);
+    }
+}
+
+/* ``out`` of COUNT queries, [D] each, over the first ``length`` tokens of a sequence: softmax(scale q K^T) V. */
+INLINE void queries_attend(
+    float *out, const float *queries, const float *cache, const struct cached *c, const int32_t *blocks, size_t length,
+    const size_t COUNT) {
+    struct attended a;
+    for (size_t q = 0; q < COUNT; q++) {
+        a.most[q] = -3e38f, a.total[q] = all(0); /* finite, so that a difference is a number */
+        memset(a.sums[q], 0, c->size * sizeof(float));
+    }
     for (size_t first = 0; first < length; first += PIECE) {
         size_t count = least(length - first, PIECE), within = first % c->tokens;
         const float *keys = cache + (size_t)blocks[first / c->tokens] * c->block;
-        float largest = scores_of(P, query, keys + within, c->tokens, c->size, count, c->scale), before = most;
-        if (largest > most) most = largest;
-        float correction = exponential_of(before - most);
-        total *= correction;
-        for (size_t i = 0; i < TOGETHER; i++) {
-            vector weight = exponential(vector_at(P + i * SIDE) - most);
-            put(P + i * SIDE, weight);
-            total += weight;
-        }
-        values_add(sums, P, keys + c->tokens * c->size + within * c->size, c->size, count, correction);
+        const float *values = keys + (c->tokens + within) * c->size;
+        scores_of(&a, queries, keys + within, values, c, count, COUNT);
+        for (size_t q = 0; q < COUNT; q++) weights_of(&a, q, c->size);
+        values_add(&a, values, c->size, count, COUNT);
     }
-    float share = 1 / sum_of(total);
-    for (size_t d = 0; d < c->size; d += SIDE) put(out + d, vector_at(sums + d) * share);
+    for (size_t q = 0; q < COUNT; q++) {
+        float share = 1 / sum_of(a.total[q]);
+        for (size_t d = 0; d < c->size; d += SIDE) put(out + q * c->size + d, vector_at(a.sums[q] + d) * share);
+    }
+}
+
+/* As many of the ``count`` queries of one head as there are, three at a time, so that keys are read once for them. */
+INLINE void head_attend(
+    float *out, const float *queries, const float *cache, const struct cached *c, const int32_t *blocks, size_t length,
+    size_t count) {
+    size_t q = 0;
+    for (; q + 3 <= count; q += 3) queries_attend(out + q * c->size, queries + q * c->size, cache, c, blocks, length, 3);
+    if (count - q == 2) queries_attend(out + q * c->size, queries + q * c->size, cache, c, blocks, length, 2);
+    if (count - q == 1) queries_attend(out + q * c->size, queries + q * c->size, cache, c, blocks, length, 1);
 }
 
 /* Within a parallel region: keeps keys and values of the rows of ``heads`` [N, (H + 2 G) D] in ``cache``, which begins at
@@ -93,8 +141,7 @@ INLINE void rows_attend(float *attended, const float *heads, float *cache, const
             float *of_head = cache + g * c->head, *block = of_head + slot / c->tokens * c->block;
             for (size_t d = 0; d < D; d++) block[d * c->tokens + place] = key[d];
             memcpy(block + (c->tokens + place) * D, value, D * sizeof(float));
-            for (size_t h = g * shared; h < (g + 1) * shared; h++)
-                query_attend(attended + (n * c->heads + h) * D, row + h * D, of_head, c, c->blocks + n * c->most,
-                    (size_t)c->lengths[n]);
+            head_attend(attended + (n * c->heads + g * shared) * D, row + g * shared * D, of_head, c, c->blocks + n * c->most,
+                (size_t)c->lengths[n], shared);
         }
 }

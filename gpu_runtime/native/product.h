@@ -20,9 +20,9 @@
 #define STORED() (void)0
 #endif
 
-/* AHEAD: of the weights that are read, 2 KiB, so that memory is not waited for. GROUP panels stay in the cache while
- * more than SIDE rows of x go past them. */
-enum { GROUP = 4, AHEAD = 512 / SIDE };
+/* GROUP panels stay in the cache while many strips, each of SIDE rows of x, go past them; a few strips stay themselves. A
+ * tile's two reads ahead are one line of LINE bytes each for every EVERY columns: together all of a panel. */
+enum { GROUP = 4, FEW = 4, LINE = 64, EVERY = 2 * LINE / (SIDE * sizeof(float)) };
 
 /* SIDE columns of a panel from ``rows`` rows, each ``columns`` long, and zeros for the rest. */
 INLINE void turn(
@@ -51,21 +51,30 @@ INLINE void panel_write(
         for (size_t r = 0; r < SIDE; r++) out[k * SIDE + r] = r < rows ? in[r * columns + k] : 0;
 }
 
-/* ROWS x SIDE sums; ``rows`` and ``columns`` of them are written. */
+/* sums += x W, of one column of both. */
+INLINE void column_add(vector *sums, const float *restrict x, const float *restrict weight, const size_t ROWS) {
+    vector of_weight = vector_at(weight);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < ROWS; r++) sums[r] = fused(of_weight, all(x[r]), sums[r]);
+}
+
+/* ROWS x SIDE sums; ``rows`` and ``columns`` of them are written. Meanwhile a line from each place of ``ahead`` on comes into
+ * the cache for every EVERY columns. */
 INLINE void tile(
     float *restrict out, const float *restrict x, const float *restrict weight, const float *bias, size_t columns_in,
-    size_t stride, size_t rows, size_t columns, const size_t ROWS) {
+    size_t stride, size_t rows, size_t columns, const float *const *ahead, const size_t ROWS) {
     vector start = {0}, sums[SIDE];
     if (bias) memcpy(&start, bias, columns * sizeof(float));
 #pragma GCC unroll 16
     for (size_t r = 0; r < ROWS; r++) sums[r] = start;
-    for (size_t k = 0; k < columns_in; k++) {
-        vector of_weight;
-        memcpy(&of_weight, weight + k * SIDE, sizeof(vector));
-        __builtin_prefetch(weight + (k + AHEAD) * SIDE);
+    size_t k = 0;
+    for (; k + EVERY <= columns_in; k += EVERY) {
+        __builtin_prefetch((const char *)ahead[0] + k / EVERY * LINE, 0, 2);
+        __builtin_prefetch((const char *)ahead[1] + k / EVERY * LINE, 0, 2);
 #pragma GCC unroll 16
-        for (size_t r = 0; r < ROWS; r++) sums[r] = fused(of_weight, all(x[k * SIDE + r]), sums[r]);
+        for (size_t i = 0; i < EVERY; i++) column_add(sums, x + (k + i) * SIDE, weight + (k + i) * SIDE, ROWS);
     }
+    for (; k < columns_in; k++) column_add(sums, x + k * SIDE, weight + k * SIDE, ROWS);
 #pragma GCC unroll 16
     for (size_t r = 0; r < ROWS; r++)
         if (r < rows) memcpy(out + r * stride, &sums[r], columns * sizeof(float));
@@ -83,26 +92,32 @@ struct product {
     size_t rows;
 };
 
-static void tiles(const struct product *p, const float *x, size_t row, size_t column) {
+static void tiles(const struct product *p, const float *x, size_t row, size_t column, const float *const *ahead) {
     size_t stride = p->weight->rows, K = p->weight->columns;
     size_t rows = least(p->rows - row, SIDE), columns = least(stride - column, SIDE);
     float *out = p->out + row * stride + column;
     const float *weight = p->weight->panels + column * K, *bias = p->bias ? p->bias + column : NULL;
-    if (columns < SIDE) tile(out, x, weight, bias, K, stride, rows, columns, SIDE);
-    else if (rows > 8) tile(out, x, weight, bias, K, stride, rows, SIDE, SIDE);
-    else if (rows > 4) tile(out, x, weight, bias, K, stride, rows, SIDE, 8);
-    else if (rows > 1) tile(out, x, weight, bias, K, stride, rows, SIDE, 4);
-    else tile(out, x, weight, bias, K, stride, rows, SIDE, 1);
+    if (columns < SIDE) tile(out, x, weight, bias, K, stride, rows, columns, ahead, SIDE);
+    else if (rows > 8) tile(out, x, weight, bias, K, stride, rows, SIDE, ahead, SIDE);
+    else if (rows > 4) tile(out, x, weight, bias, K, stride, rows, SIDE, ahead, 8);
+    else if (rows > 1) tile(out, x, weight, bias, K, stride, rows, SIDE, ahead, 4);
+    else tile(out, x, weight, bias, K, stride, rows, SIDE, ahead, 1);
 }
 
-/* Within a parallel region, whose threads share it: the product of x, which is in panels at ``x``. */
+/* Within a parallel region, whose threads share it: the product of x, which is in panels at ``x``. While a panel is
+ * multiplied by all strips of x, a later one comes from memory, half of it with each of two strips: were it to come with
+ * the first alone, that one would wait for memory, and memory for the others. */
 INLINE void multiply(const struct product *p, const float *x) {
-    size_t strips = panels_of(p->rows), panels = panels_of(p->weight->rows), group = strips > 1 ? GROUP : 1;
+    size_t strips = panels_of(p->rows), panels = panels_of(p->weight->rows), group = strips > FEW ? GROUP : 1;
+    size_t size = SIDE * p->weight->columns;
 #pragma omp for schedule(static) nowait
     for (size_t first = 0; first < panels; first += group)
         for (size_t s = 0; s < strips; s++)
-            for (size_t n = first; n < least(first + group, panels); n++)
-                tiles(p, x + s * SIDE * p->weight->columns, s * SIDE, n * SIDE);
+            for (size_t n = first; n < least(first + group, panels); n++) {
+                const float *next = p->weight->panels + (n + group) * size, *half = next + size / 2;
+                const float *ahead[] = {s % 2 ? half : next, s % 2 || strips == 1 ? half : next};
+                tiles(p, x + s * size, s * SIDE, n * SIDE, ahead);
+            }
 }
 
 /* Within a parallel region: ``x`` [rows, columns] in panels. */

@@ -105,7 +105,7 @@ def _is_plain(attention: Any) -> bool:
         and implementation.sliding_window == -1
         and implementation.logits_soft_cap == 0
         and not implementation.is_fp8_kv_cache
-        and size % SIDE == 0
+        and size % (2 * SIDE) == 0
         and size <= MOST_SIZE
         and _has_known_cache(attention)
     )
