@@ -44,12 +44,12 @@ def step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return made
 
 
-def layers_make(blocks: int) -> list[SimpleNamespace]:
+def layers_make(blocks: int, heads: int = HEADS) -> list[SimpleNamespace]:
     torch.manual_seed(0)
-    layers = [layer_make(width=WIDTH, heads=HEADS, kept=KEPT, size=SIZE) for _ in range(LAYERS)]
+    layers = [layer_make(width=WIDTH, heads=heads, kept=KEPT, size=SIZE) for _ in range(LAYERS)]
     for number, layer in enumerate(layers):
         layer.self_attn.attn = SimpleNamespace(
-            layer_name=str(number), kv_cache=torch.randn(blocks, KEPT, TOKENS, 2 * SIZE), num_heads=HEADS,
+            layer_name=str(number), kv_cache=torch.randn(blocks, KEPT, TOKENS, 2 * SIZE), num_heads=heads,
             num_kv_heads=KEPT, head_size=SIZE, impl=SimpleNamespace(scale=0.4),
         )  # fmt: skip
     return layers
@@ -69,18 +69,18 @@ def expected_of(layers: list[SimpleNamespace], hidden: Tensor, lengths: list[int
     """The layers' output plus the residual, in float64; their caches get the step's keys and values."""
     total = hidden.double()
     for layer in layers:
-        attention, mlp = layer.self_attn, layer.mlp
-        heads = product(normed(total, layer.input_layernorm), attention.qkv_proj).view(-1, HEADS + 2 * KEPT, SIZE)
+        attention, mlp, queries = layer.self_attn, layer.mlp, layer.self_attn.num_heads
+        heads = product(normed(total, layer.input_layernorm), attention.qkv_proj).view(-1, queries + 2 * KEPT, SIZE)
         positions = torch.tensor(lengths) - 1
-        both = turned(heads[:, : HEADS + KEPT], attention.rotary_emb.cos_sin_cache, positions)
+        both = turned(heads[:, : queries + KEPT], attention.rotary_emb.cos_sin_cache, positions)
         attended, (keys, values) = [], cached(layer)
         for row, length in enumerate(lengths):
             block, place = blocks[row, (length - 1) // TOKENS], (length - 1) % TOKENS
-            keys[block, :, place] = both[row, HEADS:].float()
-            values[block, :, place] = heads[row, HEADS + KEPT :].float()
+            keys[block, :, place] = both[row, queries:].float()
+            values[block, :, place] = heads[row, queries + KEPT :].float()
             key, value = (each[blocks[row]].transpose(1, 2).flatten(0, 1)[:length].double() for each in (keys, values))
-            key, value = (each.repeat_interleave(HEADS // KEPT, 1) for each in (key, value))
-            weights = (0.4 * torch.einsum("hd,thd->ht", both[row, :HEADS], key)).softmax(-1)
+            key, value = (each.repeat_interleave(queries // KEPT, 1) for each in (key, value))
+            weights = (0.4 * torch.einsum("hd,thd->ht", both[row, :queries], key)).softmax(-1)
             attended.append(torch.einsum("ht,thd->hd", weights, value).flatten())
         total = total + product(torch.stack(attended), attention.o_proj)
         gate, up = product(normed(total, layer.post_attention_layernorm), mlp.gate_up_proj).chunk(2, -1)
@@ -93,8 +93,10 @@ def blocks_of(rows: int) -> Tensor:
     return torch.randperm(2 * rows, generator=torch.Generator().manual_seed(1)).view(rows, 2)
 
 
-def test_every_sequence_attends_to_its_own_tokens_through_all_layers(step):
-    layers, blocks, hidden = layers_make(2 * len(LENGTHS)), blocks_of(len(LENGTHS)), torch.randn(len(LENGTHS), WIDTH)
+@pytest.mark.parametrize("shared", [1, 2, 3, 4, 5])
+def test_every_sequence_attends_to_its_own_tokens_through_all_layers(step, shared):
+    layers, blocks = layers_make(2 * len(LENGTHS), heads=shared * KEPT), blocks_of(len(LENGTHS))
+    hidden = torch.randn(len(LENGTHS), WIDTH)
     others = [layer.self_attn.attn.kv_cache.clone() for layer in layers]
     positions = torch.tensor(LENGTHS) - 1
     assert max(LENGTHS) <= PLACES
