@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from vllm.model_executor.layers import utils
+from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding
 
 from .packed_linear import Job, PackedLinear, linear_pack, panels_write
 
@@ -86,7 +87,9 @@ class WeightPacking:
     def _heads_pack(self) -> Iterator[Job]:
         """The packed copy that lies beside a plain weight: a head has one, which tied heads share with the embedding.
 
-        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head.
+        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head. Other layers keep
+        their plain weight where this processor can pack nothing of its type (bfloat16 with AVX2 alone): they multiply
+        by it.
         """
         head: Any = getattr(self._model, "lm_head", None)
         for module in self._model.modules():
@@ -95,8 +98,8 @@ class WeightPacking:
                 continue
             if module is head:
                 yield from self._pack(module, [module.weight.data])
-            else:
-                module.cpu_linear = None  # of an embedding, which looks up rows and multiplies nothing
+            elif isinstance(module, VocabParallelEmbedding):
+                module.cpu_linear = None  # it looks up rows and multiplies nothing
 
     def _pack(self, module: Any, pieces: Sequence[Tensor]) -> Iterator[Job]:
         """What is left to do until ``pieces`` are the matrix that ``module`` multiplies with."""
