@@ -278,7 +278,7 @@ class RuntimeSpan(models.Model):
             models.Index(fields=["session_id"], name="span_session"),
             models.Index(fields=["key_id"], name="span_key"),
             models.Index(fields=["project", "summed_at"], name="span_recent"),
-            models.Index(fields=["project"], condition=models.Q(summed=False), name="span_unsummed"),
+            models.Index(fields=["project", "id"], condition=models.Q(summed=False), name="span_unsummed"),
         ]
 
 
