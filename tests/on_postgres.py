@@ -45,8 +45,8 @@ def postgres_tools() -> Path | None:
 
 
 @contextmanager
-def postgres(tools: Path, folder: Path) -> Iterator[str]:
-    """A server that trusts who reaches its socket; its URL. It refuses to be run by root, who takes ``nobody``."""
+def postgres(tools: Path, folder: Path, more: str = "") -> Iterator[str]:
+    """A server that trusts who reaches its socket, with ``more`` options; its URL. Root runs it as ``nobody``."""
     home = folder / "postgres"
     home.mkdir()
     user = []
@@ -56,7 +56,7 @@ def postgres(tools: Path, folder: Path) -> Iterator[str]:
     data, log = home / "data", home / "log"
     _run([*user, tools / "initdb", "-D", data, "-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8"])
     # Nothing here outlives the tests: no fsync. No TCP: the socket's folder is the address.
-    options = f"-c listen_addresses= -k {home} -c fsync=off -c full_page_writes=off -c max_connections=200"
+    options = f"-c listen_addresses= -k {home} -c fsync=off -c full_page_writes=off -c max_connections=200 {more}"
     control = [*user, tools / "pg_ctl", "-D", data, "-w", "-t", START_S]
     _run([*control, "-l", log, "-o", options, "start"])
     try:

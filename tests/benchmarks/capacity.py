@@ -6,6 +6,7 @@
     ... --sessions 100000 --day 3600 --share 0.05                  each twentieth of the sessions of such a day
     ... --already 100000                                           and the rows of so many before: capacity_rows.py
     ... --web-processes 2                                          so many on one socket, as ``manage.py up`` has them
+    ... --statements 10                                            PostgreSQL's dearest: capacity_statements.py
 
 The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
 their leases, and their gateway returns a fixed body. CPU time is that of the process alone, the database's own where it
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import capacity_statements
 import psutil
 import rest
 import uvloop
@@ -202,9 +204,11 @@ def a_day(costs: dict[str, Cost]) -> None:
 
 
 @contextmanager
-def database(postgres: bool, stack: ExitStack, folder: Path) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
+def database(
+    options: argparse.Namespace, stack: ExitStack, folder: Path
+) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
     """Settings and processes of the database."""
-    if not postgres:
+    if not options.postgres:
         yield {}, {}
         return
     sys.path.insert(0, str(ROOT / "tests"))
@@ -214,7 +218,8 @@ def database(postgres: bool, stack: ExitStack, folder: Path) -> Iterator[tuple[d
     if tools is None:
         raise SystemExit("PostgreSQL is not on this machine (Debian: apt-get install postgresql)")
     folder.chmod(0o755)
-    url = stack.enter_context(on_postgres.postgres(tools, folder))
+    more = capacity_statements.OPTIONS if options.statements else ""
+    url = stack.enter_context(on_postgres.postgres(tools, folder, more))
     server = int((folder / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
     yield {"DATABASE_URL": url}, {"postgres": server}
 
@@ -228,11 +233,14 @@ def options_read() -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=1.0, help="of those sessions that come, with --day")
     parser.add_argument("--already", type=int, default=0, help="sessions of before, with --day and --postgres")
     parser.add_argument("--web-processes", type=int, default=1, help="web servers that share a socket")
+    parser.add_argument("--statements", type=int, default=0, help="how many of the dearest to print, with --postgres")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     parser.add_argument("--store", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.already and (options.day is None or not options.postgres):
         parser.error("--already needs --day and --postgres")
+    if options.statements and not options.postgres:
+        parser.error("--statements needs --postgres")
     return options
 
 
@@ -247,7 +255,7 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.sessions} sessions")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-capacity-")))
-        of_database, pids = stack.enter_context(database(options.postgres, stack, folder))
+        of_database, pids = stack.enter_context(database(options, stack, folder))
         address = stack.enter_context(rest.gateway())
         web_port, lease_port = free_port(), free_port()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")}
@@ -295,6 +303,7 @@ def main() -> None:
                 uvloop.run(simulator.day(sessions=capacity_rows.SEEDS, day_s=24.0, traffic=options.traffic))
                 capacity_rows.copy(of_database["DATABASE_URL"], options.already)
                 simulator = capacity_day.Simulator(web, lease, key, folder, gateway=address)
+            stack.enter_context(capacity_statements.printed(of_database, options.statements))
             capacity_day.run(
                 measured, simulator, sessions=options.sessions, day_s=options.day, traffic=options.traffic,
                 share=options.share, postgres=options.postgres,
@@ -303,7 +312,8 @@ def main() -> None:
         print("to warm up, as follows:")
         uvloop.run(measure(measured, web, lease, key, rows, WARM_UP))
         print(f"\n{'unit':10}{'count':>10}  CPU ms of a unit by process, growth of the database by a unit, wall time\n")
-        uvloop.run(measure(measured, web, lease, key, rows, options.sessions))
+        with capacity_statements.printed(of_database, options.statements):
+            uvloop.run(measure(measured, web, lease, key, rows, options.sessions))
     a_day(measured.costs)
 
 
