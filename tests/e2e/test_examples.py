@@ -26,6 +26,8 @@ from tinkerscript.judge import scores_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
 OTHERS = ["guess_number", "twenty_questions", "countdown", "multi_agent", "judge", "gsm8k", "tool_use"]
+# Those with more than one call and a reward for it: several turns, roles, tools, a judge. `make nightly` runs them all.
+RICHEST = ["twenty_questions", "multi_agent", "judge", "tool_use"]
 
 
 def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -75,7 +77,7 @@ def trained_one_step(folder: Path, out: str, err: str) -> None:
     assert "attempts failed" not in err
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", RICHEST)
 def test_an_example_trains_one_step_and_leaves_a_model(
     loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, caplog: Any, example: Any,
     name: str,
