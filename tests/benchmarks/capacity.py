@@ -300,7 +300,10 @@ def main() -> None:
                 import capacity_rows
 
                 print(f"the rows of {options.already} sessions of before:", flush=True)
-                uvloop.run(simulator.day(sessions=capacity_rows.SEEDS, day_s=24.0, traffic=options.traffic))
+                # The day makes a webhook of its own.
+                uvloop.run(
+                    simulator.day(sessions=capacity_rows.SEEDS, day_s=24.0, traffic=options.traffic, webhook=False)
+                )
                 capacity_rows.copy(of_database["DATABASE_URL"], options.already)
                 simulator = capacity_day.Simulator(web, lease, key, folder, gateway=address)
             stack.enter_context(capacity_statements.printed(of_database, options.statements))

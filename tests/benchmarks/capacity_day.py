@@ -129,15 +129,18 @@ class Simulator:
         self._registered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._people = asyncio.Semaphore(CLIENTS)
 
-    async def day(self, *, sessions: int, day_s: float, traffic: float, share: float = 1.0) -> float:
-        """Simulate it; how long it took."""
+    async def day(
+        self, *, sessions: int, day_s: float, traffic: float, share: float = 1.0, webhook: bool = True
+    ) -> float:
+        """Simulate it; how long it took. ``webhook``: moves go to one that is made for it."""
         life_s = min(day_s / 24, MOST_AT_ONCE * day_s / sessions)
         coming = max(1, round(sessions * share))
         began = time.monotonic()
         async with aiohttp.ClientSession(connector=self._connector()) as self._http:
             beside = [asyncio.create_task(self._launches()), asyncio.create_task(self._told(began))]
-            hook = {"url": f"http://{self._gateway}/hook", "topics": ["session.state"]}
-            await self._ask("webhook", "POST", "/v1/webhooks", hook)
+            if webhook:
+                hook = {"url": f"http://{self._gateway}/hook", "topics": ["session.state"]}
+                await self._ask("webhook", "POST", "/v1/webhooks", hook)
             async with asyncio.TaskGroup() as group:
                 for number in range(coming):
                     at = began + number * day_s / coming
