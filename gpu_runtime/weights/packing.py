@@ -87,9 +87,9 @@ class WeightPacking:
     def _heads_pack(self) -> Iterator[Job]:
         """The packed copy that lies beside a plain weight: a head has one, which tied heads share with the embedding.
 
-        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head. Other layers keep
-        their plain weight where this processor can pack nothing of its type (bfloat16 with AVX2 alone): they multiply
-        by it.
+        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head. Other layers
+        keep their plain weight where this processor can pack nothing of its type (bfloat16 with AVX2 alone): they
+        multiply by it.
         """
         head: Any = getattr(self._model, "lm_head", None)
         for module in self._model.modules():
