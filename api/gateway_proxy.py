@@ -35,6 +35,7 @@ ANSWER_TIMEOUT_S = 30.0
 # (console/live) would save half of this on average; a wake-up may be lost, so the looks would stay, and each is one row
 # by its key.
 POLL_INTERVAL_S = 0.25
+ADDRESS_INTERVAL_S = 0.05  # of one that serves already: the reconciler was woken to find its address
 ID_FORM = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RESPONSE_HEADERS_KEPT = ("Content-Type", "Retry-After")
 
@@ -82,7 +83,8 @@ async def _forward(
                 logger.warning("%s did not answer: %r", session.address, error, extra={"session_id": session_id})
         if time.monotonic() >= deadline:
             raise await sync_to_async(_not_ready)(session, fault)
-        await asyncio.sleep(POLL_INTERVAL_S)
+        serves = session.state == SessionState.READY and not session.address
+        await asyncio.sleep(ADDRESS_INTERVAL_S if serves else POLL_INTERVAL_S)
 
 
 def _session_for(request: ApiRequest, session_id: str) -> Session:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
+from django.db import transaction
 
 WAKE = b"1"
 LAYER_IS_SHARED = bool(settings.REDIS_URL)
@@ -38,6 +39,11 @@ def readers_wake(session_id: str) -> None:
             (folder / name).unlink(missing_ok=True)
         except OSError:  # it has gone, or has more wake-ups before it than it reads
             continue
+
+
+def reconcilers_wake() -> None:
+    """Once the surrounding transaction commits: what it leaves to the reconciler does not wait for the next tick."""
+    transaction.on_commit(lambda: readers_wake(RECONCILERS), robust=True)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, NotFound
-from console.live.local_wakes import RECONCILERS, readers_wake
+from console.live.local_wakes import reconcilers_wake
 from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import config_decide
@@ -67,13 +67,8 @@ def session_create(
             kind=EventKind.STATE,
             data={"from": None, "to": SessionState.QUEUED, "phase": "", "reason": "created"},
         )
-        _reconcilers_wake()
+        reconcilers_wake()
     return session
-
-
-def _reconcilers_wake() -> None:
-    """Once the surrounding transaction commits: what waits in the queue is not left until the next tick."""
-    transaction.on_commit(lambda: readers_wake(RECONCILERS), robust=True)
 
 
 def _served_hold(checkpoint_id: str) -> None:
@@ -242,7 +237,7 @@ def session_wake(*, session: Session) -> Session:
                 desired=Desired.RUN,
                 state_since=session.created_at,  # it gave its slot up and queues by its age
             )
-            _reconcilers_wake()
+            reconcilers_wake()
         elif session.desired == Desired.SUSPEND:
             Session.objects.filter(id=session.id, state=session.state, desired=Desired.SUSPEND).update(
                 desired=Desired.RUN, last_activity_at=timezone.now()

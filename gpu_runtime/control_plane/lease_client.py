@@ -10,6 +10,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import (
     ControlPlaneLost,
     ControlPlaneRefused,
@@ -60,6 +61,7 @@ class LeaseClient:
             base_url=config.server_url,
             headers={"Authorization": f"Bearer {config.lease}", "Content-Type": "application/json"},
             timeout=None,  # every attempt stands under one deadline as a whole: see send
+            verify=tls_context(),
             trust_env=False,  # the control plane is named exactly; no proxy of the machine stands before it
         )
 

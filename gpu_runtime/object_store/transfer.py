@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import httpx
 
+from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import StoreUnavailable
 from tinkerscript.wire.runtime import StoredFile
 
@@ -161,7 +162,7 @@ class Transfer:
 @asynccontextmanager
 async def transfer_open(patience_s: float) -> AsyncIterator[Transfer]:
     """A transfer for one ``run``."""
-    with httpx.Client(timeout=TIMEOUT, trust_env=False) as client:
+    with httpx.Client(timeout=TIMEOUT, trust_env=False, verify=tls_context()) as client:
         yield Transfer(client, threading.Event(), patience_s)
 
 

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import openai  # noqa: F401 - an agent has imported its client before it begins; here that took a second
 import psutil
 from serving import ROOT, free_port
 

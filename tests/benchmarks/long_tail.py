@@ -4,8 +4,10 @@
 
 The runtime is the product's own, as in overlap.py; generation and the step are scripted. An episode is one call of
 SHORT_S, every sixteenth of LONG_S; 16 agents do nothing else, so that an engine that is never idle has 16 calls at all
-times. A step takes STEP_S, about as long as 16 agents take for a batch. "drained": a hand-over waits for the calls in
-flight and holds back new ones, as it did before calls were kept; "kept": they go on. Both in one run, in turns.
+times. They are a process of their own, as agents are on a machine of their own: what their HTTP client computes is no
+part of the runtime's time. A step takes STEP_S, about as long as 16 agents take for a batch. "drained": a hand-over
+waits for the calls in flight and holds back new ones, as it did before calls were kept; "kept": they go on. Both in one
+run, in turns.
 
 idle, trainer   the part of the time in which no step runs
 idle, engine    the part of 16 agents' time in which no call of theirs is sampled
@@ -16,6 +18,7 @@ stale           the part of the ended episodes that became too old to be trained
 import argparse
 import asyncio
 import itertools
+import multiprocessing
 import sys
 import tempfile
 import time
@@ -105,19 +108,17 @@ class Result:
 async def measure(max_staleness: int, steps: int, model: Path, volume: Path, *, keeps_calls: bool) -> Result:
     """One session of ``steps`` steps; figures from the end of the second to the end of the last."""
     trainer, engine = TailTrainer(), TailEngine(LightTokenizer(model), keeps_calls=keeps_calls)
-    async with (
-        overlap.runtime_running(engine, trainer, model, volume, max_staleness) as (runtime, address),
-        overlap.httpx.AsyncClient(timeout=60, limits=overlap.httpx.Limits(keepalive_expiry=2)) as http,
-    ):
-        loop = TailLoop(address, http)
-        agents = [asyncio.create_task(loop.agent()) for _ in range(AGENTS)]
-        began = await _steps_done(trainer, WARM_UP_STEPS, [runtime, *agents])
-        before = engine.busy_s, trainer.busy_s
-        ended = await _steps_done(trainer, steps, [runtime, *agents])
-        busy = engine.busy_s - before[0], trainer.busy_s - before[1]
-        for task in agents:
-            task.cancel()
-        await asyncio.gather(*agents, return_exceptions=True)
+    async with overlap.runtime_running(engine, trainer, model, volume, max_staleness) as (runtime, address):
+        agents = multiprocessing.get_context("spawn").Process(target=agents_play, args=(address,), daemon=True)
+        agents.start()
+        try:
+            began = await _steps_done(trainer, WARM_UP_STEPS, runtime, agents)
+            before = engine.busy_s, trainer.busy_s
+            ended = await _steps_done(trainer, steps, runtime, agents)
+            busy = engine.busy_s - before[0], trainer.busy_s - before[1]
+        finally:
+            agents.kill()
+            agents.join()
     journal = Journal(volume / "journal.sqlite3")
     counts = journal.episodes.accounting()
     journal.close()
@@ -130,14 +131,28 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path, *, 
     )
 
 
-async def _steps_done(trainer: TailTrainer, steps: int, tasks: list[asyncio.Task]) -> float:
-    """When ``steps`` are done: the time. Raises what ended one of ``tasks``."""
+async def _steps_done(
+    trainer: TailTrainer, steps: int, runtime: asyncio.Task, agents: multiprocessing.process.BaseProcess
+) -> float:
+    """When ``steps`` are done: the time. Raises what ended the runtime, and RuntimeError when the agents ended."""
     while len(trainer.ends) < steps:
         await asyncio.sleep(0.01)
-        for task in tasks:
-            if task.done():
-                task.result()
+        if runtime.done():
+            runtime.result()
+        if agents.exitcode is not None:
+            raise RuntimeError(f"the agents ended with status {agents.exitcode}: what they printed says why")
     return time.monotonic()
+
+
+def agents_play(address: str) -> None:
+    """The process of all agents, until it is killed."""
+
+    async def play() -> None:
+        async with overlap.httpx.AsyncClient(timeout=60, limits=overlap.httpx.Limits(keepalive_expiry=2)) as http:
+            loop = TailLoop(address, http)
+            await asyncio.gather(*(loop.agent() for _ in range(AGENTS)))
+
+    asyncio.run(play())
 
 
 def main() -> None:

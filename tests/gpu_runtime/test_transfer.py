@@ -1,10 +1,12 @@
 """The transfers against real S3 servers: presigned parts, ranges, refusals."""
 
 import hashlib
+import ssl
 
 import pytest
 
 from console.object_store import client as object_store
+from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.object_store.transfer import UrlRefused, transfer_open
 from tinkerscript.wire.runtime import StoredFile
 
@@ -54,3 +56,16 @@ async def test_a_url_with_a_wrong_signature_is_refused_at_once(stored, tmp_path)
     async with transfer_open(30.0) as transfer:
         with pytest.raises(UrlRefused, match="403"):
             await transfer.run([lambda: transfer.file_get(tampered, tmp_path / "dest.bin")])
+
+
+async def test_the_certificates_are_read_once_and_servers_are_still_held_to_them(monkeypatch):
+    reads, read = [], ssl.create_default_context
+    monkeypatch.setattr(
+        ssl, "create_default_context", lambda *names, **more: reads.append(names) or read(*names, **more)
+    )
+    tls_context.cache_clear()
+    for _ in range(3):
+        async with transfer_open(1.0):
+            pass
+    assert len(reads) == 1
+    assert tls_context().verify_mode is ssl.CERT_REQUIRED and tls_context().check_hostname

@@ -11,8 +11,10 @@ import pytest
 from console.live import local_wakes
 from console.live.local_wakes import LAYER_IS_SHARED, RECONCILERS, Pause
 from console.sessions import services
+from console.sessions.runtime import leases
 from support import factories
-from tinkerscript.wire.sessions import SessionCreate
+from tinkerscript.wire.runtime import RuntimeStage, RuntimeState
+from tinkerscript.wire.sessions import SessionCreate, SessionState
 
 LONG_S = 60.0
 pytestmark = pytest.mark.skipif(LAYER_IS_SHARED, reason="with Redis the reconciler looks at its own times alone")
@@ -68,3 +70,19 @@ def test_a_session_that_is_queued_and_one_that_is_woken_are_told_of(
     with django_capture_on_commit_callbacks(execute=True):
         services.session_wake(session=session)
     assert session.state == "queued" and waited_s(pause, 0) < LONG_S / 2
+
+
+def test_a_runtime_that_serves_is_told_of_once_since_the_reconciler_finds_its_address(
+    pause: Pause, project, db, django_capture_on_commit_callbacks
+) -> None:
+    session, _ = factories.runtime_make(project, SessionState.LOADING)
+    serves = RuntimeState(state=RuntimeStage.READY, phase="waiting", progress=1, address="127.0.0.1:7000")
+    with django_capture_on_commit_callbacks(execute=True):
+        leases.runtime_heartbeat(session=session, body=serves)
+    assert waited_s(pause, 0) < LONG_S / 2
+    session.refresh_from_db()
+    with django_capture_on_commit_callbacks(execute=True):
+        leases.runtime_heartbeat(session=session, body=serves)
+    began = time.monotonic()
+    pause.wait(0, 0.2)
+    assert time.monotonic() - began >= 0.2, "not by every heartbeat"

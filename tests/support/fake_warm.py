@@ -27,7 +27,7 @@ async def load(model: str, gpus: int, name: str) -> Loaded:
 
 def libraries() -> None:
     """Nothing is imported."""
-    print("loaded no model", flush=True)
+    print("imports", flush=True)
 
 
 async def serve(config: RuntimeConfig, loaded: Loaded | None) -> bool:

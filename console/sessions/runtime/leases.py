@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, NotFound, StaleLease
+from console.live.local_wakes import reconcilers_wake
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
 from console.sessions.alerts.services import alerts_close, refusals_watch, steps_watch
@@ -186,6 +187,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 lease_sha256=row.lease_sha256,
                 last_activity_at=timezone.now(),
             )
+            reconcilers_wake()  # which finds its address
         elif body.phase != row.phase and not _waits_on(row.phase, body.phase):
             data: dict[str, Any] = {"from": row.state, "to": row.state, "phase": body.phase, "reason": ""}
             data["deadline_s"] = body.deadline_s
