@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import httpx
+import urllib3
 
 from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import StoreUnavailable
@@ -46,6 +47,7 @@ class Transfer:
     """``patience_s`` bounds how long one part or file may fail without a success in between."""
 
     client: httpx.Client
+    downloads: urllib3.PoolManager  # of whole files: half of the CPU that the client takes for them
     stop: threading.Event
     patience_s: float
 
@@ -67,7 +69,7 @@ class Transfer:
             # With an explicit length the body is streamed unchunked, which S3 insists on.
             body = self._read(path, offset, size_bytes)
             response = self.client.put(url, content=body, headers={"Content-Length": str(size_bytes)})
-            _check(response)
+            _check(response.status_code)
             etag = response.headers.get("ETag")
             if not etag:
                 raise _Failed("the store's response has no ETag")
@@ -102,7 +104,7 @@ class Transfer:
         def attempt() -> bytes:
             wanted = {"Range": f"bytes={offset}-{offset + size_bytes - 1}"}
             response = self.client.get(url, headers=wanted)
-            _check(response)
+            _check(response.status_code)
             if response.status_code != 206 or len(response.content) != size_bytes:
                 raise _Failed(f"{len(response.content)} bytes came for {size_bytes}")
             return response.content
@@ -116,11 +118,13 @@ class Transfer:
             have_bytes = 0
         headers = {"Range": f"bytes={have_bytes}-"} if have_bytes else {}
         end_at = time.monotonic() + ATTEMPT_S
-        with self.client.stream("GET", stored.url, headers=headers) as response:
-            _check(response)
-            resumed = response.status_code == 206
+        opened = self.downloads.request("GET", stored.url, headers=headers, redirect=False, preload_content=False)
+        with opened as response:
+            _check(response.status)
+            resumed = response.status == 206
             with dest.open("ab" if resumed else "wb") as out:
-                for chunk in response.iter_raw():
+                # What has come, and not until so much has: a server that trickles is looked up from as well.
+                while chunk := response.read1(CHUNK_BYTES, decode_content=False):
                     self._look_up(end_at)
                     out.write(chunk)
         if dest.stat().st_size != stored.size_bytes:
@@ -151,7 +155,7 @@ class Transfer:
                 raise StoreUnavailable("the transfer was given up")
             try:
                 return attempt()
-            except (httpx.HTTPError, _Failed) as error:
+            except (httpx.HTTPError, urllib3.exceptions.HTTPError, _Failed) as error:
                 if time.monotonic() + wait_s > give_up_at:
                     raise StoreUnavailable(f"{what} failed for {self.patience_s:g} s: {error!r}") from error
                 log.warning("%s: %r; again in %.1f s", what, error, wait_s)
@@ -162,8 +166,12 @@ class Transfer:
 @asynccontextmanager
 async def transfer_open(patience_s: float) -> AsyncIterator[Transfer]:
     """A transfer for one ``run``."""
-    with httpx.Client(timeout=TIMEOUT, trust_env=False, verify=tls_context()) as client:
-        yield Transfer(client, threading.Event(), patience_s)
+    limits = urllib3.Timeout(connect=TIMEOUT.connect, read=TIMEOUT.read)
+    with (
+        httpx.Client(timeout=TIMEOUT, trust_env=False, verify=tls_context()) as client,
+        urllib3.PoolManager(maxsize=PARALLEL, retries=False, timeout=limits, ssl_context=tls_context()) as downloads,
+    ):
+        yield Transfer(client, downloads, threading.Event(), patience_s)
 
 
 def file_sha256(path: Path) -> str:
@@ -172,9 +180,9 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _check(response: httpx.Response) -> None:
-    if response.is_success:
+def _check(status: int) -> None:
+    if 200 <= status < 300:
         return
-    if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
-        raise UrlRefused(f"the store returned {response.status_code}")
-    raise _Failed(f"the store returned {response.status_code}")
+    if 400 <= status < 500 and status not in (408, 429):
+        raise UrlRefused(f"the store returned {status}")
+    raise _Failed(f"the store returned {status}")

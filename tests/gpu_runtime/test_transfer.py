@@ -2,11 +2,16 @@
 
 import hashlib
 import ssl
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from console.object_store import client as object_store
 from gpu_runtime.control_plane.certificates import tls_context
+from gpu_runtime.errors import StoreUnavailable
+from gpu_runtime.object_store import transfer as transfer_module
 from gpu_runtime.object_store.transfer import UrlRefused, transfer_open
 from tinkerscript.wire.runtime import StoredFile
 
@@ -69,3 +74,36 @@ async def test_the_certificates_are_read_once_and_servers_are_still_held_to_them
             pass
     assert len(reads) == 1
     assert tls_context().verify_mode is ssl.CERT_REQUIRED and tls_context().check_hostname
+
+
+class Trickle(BaseHTTPRequestHandler):
+    """A server that never stops sending, and never gets anywhere."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(PART_BYTES))
+        self.end_headers()
+        while not self.server.is_over.wait(0.02):
+            self.wfile.write(b"a")
+
+    def log_message(self, *what):
+        pass
+
+
+async def test_a_store_that_trickles_is_given_up_at_the_deadline_of_the_whole_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(transfer_module, "ATTEMPT_S", 0.5)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Trickle)
+    server.is_over = threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/model.bin"
+    file = StoredFile(path="model.bin", size_bytes=PART_BYTES, sha256="0" * 64, url=url)
+    began = time.monotonic()
+    try:
+        async with transfer_open(1.0) as transfer:
+            with pytest.raises(StoreUnavailable, match="not done after 0.5 s"):
+                await transfer.run([lambda: transfer.file_get(file, tmp_path / "dest.bin")])
+    finally:
+        server.is_over.set()
+        server.shutdown()
+        server.server_close()
+    assert time.monotonic() - began < 20
