@@ -97,6 +97,11 @@ class Engine(TokenSource, Protocol):
         ...
 
     @property
+    def ending(self) -> str:
+        """How the process of one that is dead ended, in words, such as "was killed"."""
+        ...
+
+    @property
     def shares_device(self) -> bool:
         """Whether it shares a device with the trainer, so that it must sleep while a step runs."""
         ...

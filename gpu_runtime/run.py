@@ -282,7 +282,7 @@ async def watch(engine: Engine, trainer: Trainer, learner: Learner) -> None:
     """
     while True:
         if engine.dead:
-            raise EngineDead("the engine's process ended")
+            raise EngineDead(f"the engine's process {engine.ending}")
         if trainer.dead and not learner.uses_trainer:
             await trainer.ready()  # raises what became of it
             raise TrainerFailed("a trainer rank ended")

@@ -200,7 +200,7 @@ async def watch(engine: SamplerEngine, trainer: ModelTrainer) -> None:
     """Raise as soon as a process of ours is gone, not when it is next needed."""
     while True:
         if engine.dead:
-            raise EngineDead("the engine's process ended")
+            raise EngineDead(f"the engine's process {engine.ending}")
         if trainer.dead:
             raise TrainerFailed("the trainer's process ended")
         await asyncio.sleep(0.5)

@@ -89,6 +89,11 @@ class SamplerEngine(Protocol):
         ...
 
     @property
+    def ending(self) -> str:
+        """How the process of one that is dead ended, in words, such as "was killed"."""
+        ...
+
+    @property
     def waiting(self) -> str:
         """Why orders wait that could be under way, in words for their clients; empty when none does."""
         ...

@@ -64,6 +64,11 @@ class Replicas:
         """Whether a process of one of them has ended: no engine stands in for another."""
         return any(part.dead for part in self.parts)
 
+    @property
+    def ending(self) -> str:
+        """How the process of the first that is dead ended, in words."""
+        return next(part.ending for part in self.parts if part.dead)
+
     def configure(self, config: SessionConfig) -> None:
         """All serve a session of ``config``."""
         for part in self.parts:

@@ -17,10 +17,10 @@ from gpu_runtime.engine.grammars.trial import GrammarTrial
 from gpu_runtime.engine.model_runner import runner_verify
 from gpu_runtime.engine.over_nodes.arguments import engine_config, llm_start
 from gpu_runtime.engine.over_nodes.others import OtherNodes
-from gpu_runtime.engine.raw_logprobs import is_raw, raw_asked
+from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
-from gpu_runtime.engine.vllm_output import call_spans, delta_of
-from gpu_runtime.engine.vllm_process import child_variables, started_with, vllm_import
+from gpu_runtime.engine.vllm_output import call_spans, delta_of, engine_parameters
+from gpu_runtime.engine.vllm_process import child_variables, failed_call, how_ended, started_with, vllm_import
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, RuntimeFault, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
@@ -29,7 +29,6 @@ from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
     from vllm.lora.request import LoRARequest
-    from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
 # Seconds. Start covers loading a large model. A hand-over waits for calls in flight, whose own length bounds it, or for
@@ -165,7 +164,7 @@ class VllmEngine:
         except VLLMClientError as error:
             raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
-            raise await self._named(EngineDead(f"the engine failed while generating: {error}")) from error
+            raise await self._named(await failed_call(self.llm, error)) from error
         finally:
             await stream.aclose()
             self.calls_in_flight -= 1
@@ -249,6 +248,11 @@ class VllmEngine:
             raise self._others.lost
         return self.llm.errored
 
+    @property
+    def ending(self) -> str:
+        """How vLLM's process ended, in words."""
+        return how_ended(self.llm)
+
     async def _named(self, failure: EngineDead) -> RuntimeFault:
         return failure if self._others is None else await self._others.cause(failure)
 
@@ -262,39 +266,3 @@ class VllmEngine:
             await asyncio.to_thread(self._others.close)
         # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
         vars(self.llm)["shutdown"] = lambda timeout=None: None
-
-
-def engine_parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
-    """``options`` as vLLM takes them; ``with_raw``: with what raw_logprobs.py adds."""
-    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
-
-    structured = None
-    if options.structural_tag is not None:
-        structured = StructuredOutputsParams(structural_tag=options.structural_tag)
-    elif options.json_schema is not None:
-        json_object = options.json_schema == "{}"
-        structured = StructuredOutputsParams(
-            json_object=json_object or None, json=None if json_object else options.json_schema
-        )
-    return SamplingParams(
-        max_tokens=options.max_tokens,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        min_p=options.min_p,
-        frequency_penalty=options.frequency_penalty,
-        presence_penalty=options.presence_penalty,
-        repetition_penalty=options.repetition_penalty,
-        logit_bias=dict(options.logit_bias) or None,
-        min_tokens=options.min_tokens,
-        stop_token_ids=list(options.stop_token_ids) or None,
-        ignore_eos=options.ignore_eos,
-        prompt_logprobs=options.prompt_logprobs,
-        stop=list(options.stop) or None,
-        seed=options.seed,
-        logprobs=options.top_logprobs + with_raw,  # 0 asks for the sampled token's alone
-        extra_args=raw_asked() if with_raw else None,
-        structured_outputs=structured,
-        output_kind=RequestOutputKind.DELTA,
-        skip_special_tokens=True,
-    )

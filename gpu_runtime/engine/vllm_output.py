@@ -1,4 +1,4 @@
-"""What vLLM returns of a call, as the rest of the runtime takes it: its tokens, and when the core worked on it."""
+"""What vLLM is asked for and returns of a call, as the rest of the runtime has it: options, tokens, times."""
 
 import math
 import os
@@ -6,14 +6,52 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gpu_runtime.engine.raw_logprobs import raw_asked
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from tinkerscript.processes.tracing import is_traced, span_past
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
+    from vllm.sampling_params import SamplingParams
     from vllm.v1.metrics.stats import RequestStateStats
 
 WILL_BE_TRACED = "TINKERSCRIPT_RUNTIME_TRACED"
+
+
+def engine_parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
+    """``options`` as vLLM takes them; ``with_raw``: with what raw_logprobs.py adds."""
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+    structured = None
+    if options.structural_tag is not None:
+        structured = StructuredOutputsParams(structural_tag=options.structural_tag)
+    elif options.json_schema is not None:
+        json_object = options.json_schema == "{}"
+        structured = StructuredOutputsParams(
+            json_object=json_object or None, json=None if json_object else options.json_schema
+        )
+    return SamplingParams(
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        min_p=options.min_p,
+        frequency_penalty=options.frequency_penalty,
+        presence_penalty=options.presence_penalty,
+        repetition_penalty=options.repetition_penalty,
+        logit_bias=dict(options.logit_bias) or None,
+        min_tokens=options.min_tokens,
+        stop_token_ids=list(options.stop_token_ids) or None,
+        ignore_eos=options.ignore_eos,
+        prompt_logprobs=options.prompt_logprobs,
+        stop=list(options.stop) or None,
+        seed=options.seed,
+        logprobs=options.top_logprobs + with_raw,  # 0 asks for the sampled token's alone
+        extra_args=raw_asked() if with_raw else None,
+        structured_outputs=structured,
+        output_kind=RequestOutputKind.DELTA,
+        skip_special_tokens=True,
+    )
 
 
 def delta_of(output: "RequestOutput", version: int, options: SamplingOptions, *, with_raw: bool = False) -> Delta:

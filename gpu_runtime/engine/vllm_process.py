@@ -1,18 +1,24 @@
-"""How vLLM's processes are started here: their environment, their executor, the type of their weights."""
+"""How vLLM's processes are started here (environment, executor, type of the weights), and how they ended."""
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
+from gpu_runtime.errors import EngineDead
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.forking import fork_server_begin, forks
+from gpu_runtime.processes.last_words import exit_words
 from gpu_runtime.processes.several_threads import multiprocessing_protect
 from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.async_llm import AsyncLLM
 
 # Of one worker. On a CPU vLLM puts it into a process of its own, and its core spins while that worker computes: on two
 # cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
@@ -25,6 +31,7 @@ BOUNDED = "gpu_runtime.engine.executors.BoundedMultiprocExecutor"
 # Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
 # there too; and vLLM's own default.
 SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
+ENDS_S = 5.0  # a core that has failed says so, and ends then
 PRELOADED = "gpu_runtime.engine.cpu.preloaded"  # by name: to import it takes seconds
 
 
@@ -137,3 +144,27 @@ def environment_set(device: str) -> None:
 def dtype_name(config: SessionConfig, device: str) -> Literal["float32", "bfloat16"]:
     """The type of the engine's weights; auto is that of the device."""
     return ("bfloat16" if device == "cuda" else "float32") if config.dtype == "auto" else config.dtype
+
+
+def how_ended(llm: "AsyncLLM", wait_s: float = 0.0) -> str:
+    """How the process of vLLM's core ended, in words, which it may be about to do: ``wait_s`` is for that.
+
+    An exit code does not say why. The core has written it, which is in the runtime's log.
+    """
+    client: Any = llm.engine_core
+    manager = client.resources.engine_manager
+    # vLLM's own thread reads the exit code first: of two that read it at once, one gets another.
+    if manager is not None and manager.manager_stopped.wait(wait_s):
+        for code in (process.exitcode for process in manager.processes):
+            if code is not None:
+                return exit_words(code) + (" (the runtime's log says why)" if code >= 0 else "")
+    return "failed (the runtime's log says why)"
+
+
+async def failed_call(llm: "AsyncLLM", error: Exception) -> EngineDead:
+    """What a call raises for vLLM's ``error``: of a core that has ended, vLLM says no more than that it did."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    if isinstance(error, EngineDeadError):
+        return EngineDead(f"the engine's process {await asyncio.to_thread(how_ended, llm, ENDS_S)} while generating")
+    return EngineDead(f"the engine failed while generating: {error}")

@@ -19,7 +19,7 @@ from gpu_runtime.engine.adapters.options import sampler_options
 from gpu_runtime.engine.model_runner import runner_verify
 from gpu_runtime.engine.prompt_rows import RowsAsked, columns_read
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
-from gpu_runtime.engine.vllm_process import child_variables, started_with, vllm_import
+from gpu_runtime.engine.vllm_process import child_variables, failed_call, how_ended, started_with, vllm_import
 from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused
 from gpu_runtime.health.notice import kept_from_children
@@ -172,7 +172,7 @@ class VllmSampler:
         except (VLLMClientError, ValueError) as error:
             raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
-            raise EngineDead(f"the engine failed while generating: {error}") from error
+            raise await failed_call(self._llm, error) from error
         finally:
             await stream.aclose()
         if last is None:
@@ -205,6 +205,11 @@ class VllmSampler:
     def dead(self) -> bool:
         """Whether vLLM has lost one of its processes."""
         return self._llm.errored
+
+    @property
+    def ending(self) -> str:
+        """How vLLM's process ended, in words."""
+        return how_ended(self._llm)
 
     async def close(self) -> None:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""

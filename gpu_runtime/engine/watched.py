@@ -58,6 +58,11 @@ class WatchedEngine:
         """Whether a process of the engine has ended."""
         return self._engine.dead
 
+    @property
+    def ending(self) -> str:
+        """How the engine's process ended, in words."""
+        return self._engine.ending
+
     def configure(self, config: SessionConfig) -> None:
         """Serve a session of ``config``."""
         self._engine.configure(config)

@@ -34,12 +34,9 @@ class LastWords:
 
     def end_of(self, exitcode: int | None) -> str:
         """In words how the process ended: "was killed", or what else it was and its last lines."""
+        how = exit_words(exitcode)
         if exitcode == -signal.SIGKILL:
-            return "was killed"
-        if exitcode is not None and exitcode < 0:
-            how = f"was ended by {_signal_name(-exitcode)}"
-        else:
-            how = f"ended with exit code {exitcode}"
+            return how
         self._thread.join(REST_S)
         lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
         return f"{how} (its last lines: {chr(10).join(lines[-LINES:])})" if lines else f"{how} (it wrote nothing)"
@@ -53,10 +50,15 @@ class LastWords:
                         data = data[os.write(STANDARD_ERROR, data) :]
 
 
-def _signal_name(number: int) -> str:
+def exit_words(exitcode: int | None) -> str:
+    """How a process ended, by its exit code as multiprocessing has it: a signal's number is negative."""
+    if exitcode is None or exitcode >= 0:
+        return f"ended with exit code {exitcode}"
+    if exitcode == -signal.SIGKILL:
+        return "was killed"
     with suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
+        return f"was ended by {signal.Signals(-exitcode).name}"
+    return f"was ended by signal {-exitcode}"
 
 
 @contextmanager

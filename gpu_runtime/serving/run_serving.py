@@ -93,5 +93,5 @@ async def watch(engine: Engine) -> None:
     """Raise as soon as the engine's process is gone, not when it is next needed."""
     while True:
         if engine.dead:
-            raise EngineDead("the engine's process ended")
+            raise EngineDead(f"the engine's process {engine.ending}")
         await asyncio.sleep(0.5)

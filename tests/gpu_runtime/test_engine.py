@@ -175,9 +175,10 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     doomed = asyncio.create_task(sample(engine, "doomed", tokens=240))
     await eventually(lambda: engine.calls_in_flight)
     os.kill(core, signal.SIGKILL)
-    with pytest.raises(EngineDead, match="failed while generating"):
+    with pytest.raises(EngineDead, match="the engine's process was killed while generating"):
         await asyncio.wait_for(doomed, 60)
     await eventually(lambda: engine.dead)
+    assert engine.ending == "was killed"
     shutil.rmtree(tmp_path / "other")
 
 

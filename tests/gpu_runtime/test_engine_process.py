@@ -5,14 +5,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpu_runtime.engine import sockets
 from gpu_runtime.engine.sockets import LOCK, MAX_PATH, NAME_LENGTH, PREFIX, sockets_folder
-from gpu_runtime.engine.vllm_process import child_variables
+from gpu_runtime.engine.vllm_process import child_variables, how_ended
 from gpu_runtime.errors import RuntimeFault
 from support.another_user import NOBODY, require_root
 
@@ -140,3 +142,22 @@ def test_what_is_to_be_compiled_is_computed_as_it_is_on_a_cpu() -> None:
 def test_an_engine_on_devices_sees_its_own_and_multiplies_float32_as_the_trainer_does() -> None:
     assert child_variables("cuda", ("1", "0")) == {"CUDA_VISIBLE_DEVICES": "1,0", "TRITON_F32_DEFAULT": "ieee"}
     assert "CUDA_VISIBLE_DEVICES" not in child_variables("cuda", ()), "what its parent sees"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-signal.SIGKILL, "was killed"),
+        (-signal.SIGSEGV, "was ended by SIGSEGV"),
+        (-64, "was ended by SIGRTMAX"),
+        (1, "ended with exit code 1 (the runtime's log says why)"),
+        (None, "failed (the runtime's log says why)"),
+    ],
+)
+def test_how_a_core_ended_is_said_once_vllm_has_read_it(code: int | None, words: str) -> None:
+    read = threading.Event()
+    manager = SimpleNamespace(manager_stopped=read, processes=[SimpleNamespace(exitcode=code)])
+    llm = SimpleNamespace(engine_core=SimpleNamespace(resources=SimpleNamespace(engine_manager=manager)))
+    assert how_ended(llm) == "failed (the runtime's log says why)", "to read it as well would take it from vLLM"
+    read.set()
+    assert how_ended(llm) == words

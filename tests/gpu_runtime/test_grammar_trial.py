@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.engine.grammars.trial import GrammarTrial
-from gpu_runtime.engine.vllm_engine import engine_parameters
+from gpu_runtime.engine.vllm_output import engine_parameters
 from gpu_runtime.errors import EngineBusy, RequestRefused
 from gpu_runtime.generation.engine_options import StructuredOutputs
 from gpu_runtime.interfaces import SamplingOptions

@@ -132,7 +132,7 @@ async def test_a_fault_that_ends_a_runtime_is_on_the_record(plane, runtime) -> N
         await eventually(it.task.done)
     events = [entry["data"] for entry in plane.entries.values() if entry["kind"] == "event"]
     (event,) = [event for event in events if event["name"] == "runtime_fault"]
-    assert (event["code"], event["cause"]) == ("engine_dead", "the engine's process ended")
+    assert (event["code"], event["cause"]) == ("engine_dead", "the engine's process was killed")
 
 
 async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(plane, runtime, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class FakeEngine:
         self.reach: Reach = pass_by
         self.hang = self.keeps_calls = False
         self.released = asyncio.Event()
-        self.dead = False
+        self.dead, self.ending = False, "was killed"
         self.closed = False
         self.shares_device = False
         self.end_ids = {tokenizer.end_id}

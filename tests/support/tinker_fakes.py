@@ -129,7 +129,8 @@ class FakeSamplerEngine:
 
     def __init__(self, *, context_length: int = 256, words: FakeEngine | None = None) -> None:
         self.words = words
-        self.context_length, self.vocabulary_size, self.dead = context_length, VOCABULARY, False
+        self.context_length, self.vocabulary_size = context_length, VOCABULARY
+        self.dead, self.ending = False, "was killed"
         self.orders: list[SampleOrder] = []
         self.waiting = ""
         self.reach: Reach = pass_by
