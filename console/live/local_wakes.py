@@ -20,7 +20,7 @@ from django.db import transaction
 
 WAKE = b"1"
 LAYER_IS_SHARED = bool(settings.REDIS_URL)
-RECONCILERS = "reconcilers"  # in the place of a session's id: those hear of what is queued
+RECONCILERS = "reconcilers"  # in the place of a session's id: those hear of what is queued, and of runtimes that serve
 
 
 def readers_wake(session_id: str) -> None:
