@@ -79,8 +79,8 @@ async def life(
     name = Path(os.environ["TINKERSCRIPT_RUNTIME_DIR"]).name
     model = os.environ.pop(WARM_MODEL)
     loaded = await load(model, int(os.environ.get(GPUS, "0")), name) if model else None
-    libraries()  # after a load, which imports some of the same
     try:
+        libraries()  # after a load, which imports some of the same
         launcher.say("ready")
         session = asyncio.wrap_future(launcher.session)
         while not session.done():

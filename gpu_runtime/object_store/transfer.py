@@ -123,7 +123,7 @@ class Transfer:
             _check(response.status)
             resumed = response.status == 206
             with dest.open("ab" if resumed else "wb") as out:
-                # What has come, and not until so much has: a server that trickles is looked up from as well.
+                # read1 returns what has come. read would wait for all of a chunk, past the deadline if it trickles.
                 while chunk := response.read1(CHUNK_BYTES, decode_content=False):
                     self._look_up(end_at)
                     out.write(chunk)
