@@ -20,6 +20,9 @@ from support.runtime_harness import learner_open, plane_assign, trained_steps, v
 FORK = multiprocessing.get_context("fork")
 LIFE_S = 60.0
 STEPS = 2
+# The points of one upload and of what is written down about it: the episodes of two steps go up as one part where the
+# second step ends before the first one's upload begins, which the machine decides.
+UPLOAD_POINTS = 5
 
 
 @dataclass
@@ -113,7 +116,8 @@ def test_a_kill_at_any_point_costs_no_episode_and_no_bit(untouched: Path, tmp_pa
     for kill_at, point in list(enumerate(points, start=1))[::apart]:
         volume = shutil.copytree(untouched, tmp_path / f"{kill_at}")
         with plane_open() as plane:
-            assert life(plane, volume, kill_at) == -signal.SIGKILL, point
+            ended = life(plane, volume, kill_at)
+            assert ended == -signal.SIGKILL or (ended == 0 and kill_at > len(points) - UPLOAD_POINTS), (ended, point)
             assert life(plane, volume) == 0, point
             assert (volume / "weights").read_text() == expected, point
             check_record(plane, volume, point, expected)
