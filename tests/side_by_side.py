@@ -18,6 +18,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 OK, TESTS_FAILED = 0, 1  # pytest's exit status
@@ -44,6 +45,7 @@ PARTS = [
 ]
 
 MAX_TRIED_AGAIN = 3  # more than that is a cause that is not chance
+ERRORS_CHARS = 10_000  # of each part: the last lines of an output are what is kept of it
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +53,7 @@ def main(arguments: list[str]) -> int:
         reports = [Path(folder) / f"{index}.xml" for index in range(len(PARTS))]
         outputs = [None, *(report.with_suffix(".log") for report in reports[1:])]
         running = [
-            start([*chosen, f"--junitxml={report}", *arguments], nice, output)
+            start([*chosen, f"--junitxml={report}", *arguments], nice, output, report.with_suffix(".err"))
             for (_, chosen, nice), report, output in zip(PARTS, reports, outputs, strict=True)
         ]
         try:
@@ -64,6 +66,9 @@ def main(arguments: list[str]) -> int:
                 process.wait()  # they were interrupted too, and end what they have started
             return 130
         print(summary(reports), flush=True)
+        for (title, _, _), process, report in zip(PARTS, running, reports, strict=True):
+            if errors := report.with_suffix(".err").read_text(errors="replace"):
+                print(f"\n{title}: exit status {process.returncode}, and its errors end with\n{errors[-ERRORS_CHARS:]}")
         status = next((process.returncode for process in running if process.returncode), 0)
         failed = failures(reports)
         is_explained = all(
@@ -78,7 +83,7 @@ def main(arguments: list[str]) -> int:
 def try_again(failed: list[str], arguments: list[str], report: Path) -> int:
     """Run tests that failed beside the others once more, alone; 0 if each of them passed, not if it was skipped."""
     print("\nOnce more, alone:", flush=True)
-    status = start([*failed, f"--junitxml={report}", *arguments], 0, None).wait()
+    status = start([*failed, f"--junitxml={report}", *arguments], 0, None, None).wait()
     if status == OK and outcomes(report) != dict.fromkeys(failed, "passed"):
         return TESTS_FAILED
     if status == OK:
@@ -87,14 +92,18 @@ def try_again(failed: list[str], arguments: list[str], report: Path) -> int:
     return status
 
 
-def start(arguments: list[str], nice: int, output: Path | None) -> subprocess.Popen[bytes]:
-    """A pytest of its own; what it prints goes to the file ``output``, else to the terminal as it comes."""
+def start(arguments: list[str], nice: int, output: Path | None, errors: Path | None) -> subprocess.Popen[bytes]:
+    """A pytest of its own; what it prints goes to the two files, else to the terminal as it comes.
+
+    Errors are few: where a signal ends Python, what each of its threads did.
+    """
     command = [sys.executable, "-m", "pytest", *arguments]
     environment = {"CONSOLE_SCREENSHOTS": str(SCREENSHOTS)} | os.environ
-    if output is None:
-        return subprocess.Popen(command, env=environment, preexec_fn=lambda: os.nice(nice))
-    with output.open("wb") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, env=environment, preexec_fn=lambda: os.nice(nice))
+    with ExitStack() as stack:
+        stdout, stderr = (path and stack.enter_context(path.open("wb")) for path in (output, errors))
+        return subprocess.Popen(
+            command, stdout=stdout, stderr=stderr, env=environment, preexec_fn=lambda: os.nice(nice)
+        )
 
 
 def failures(reports: list[Path]) -> list[str]:

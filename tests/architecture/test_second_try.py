@@ -1,6 +1,7 @@
-"""What the suite does with a test that failed beside the others: run once more, alone, and named."""
+"""What the suite does with a test that failed beside the others: run once more, alone, and named; and with a signal."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_one_that_is_skipped_the_second_time_was_not_shown_to_pass(suite) -> Non
 def test_more_than_three_are_no_chance(suite) -> None:
     status, printed = suite(FIRST_TIME.format(names=list("abcd")))
     assert (status, "Once more" in printed) == (1, False)
+
+
+def test_a_part_that_a_signal_ended_says_which_and_where_in_the_last_lines(suite) -> None:
+    status, printed = suite("import os, signal\n\ndef test_ended():\n    os.kill(os.getpid(), signal.SIGSEGV)")
+    assert status == -signal.SIGSEGV % 256 and "Once more" not in printed
+    last = printed[printed.index("All: ended without a report") :]
+    assert "All: exit status -11, and its errors end with" in last and "in test_ended" in last
 
 
 def test_a_suite_that_could_not_be_read_is_not_tried_again(suite) -> None:
