@@ -123,6 +123,20 @@ def test_a_connection_with_an_open_transaction_is_closed(database: Database) -> 
     assert database.request(lambda own: own.get_autocommit())
 
 
+def test_a_connection_that_is_closed_in_a_block_is_nobodys(database: Database) -> None:
+    """The block goes on with it, and PostgreSQL hears of the block with its first statement."""
+
+    def closed(connection: BaseDatabaseWrapper) -> int:
+        mine = pid(connection)
+        connection.in_atomic_block = True  # what `atomic` says to the connection of the settings
+        connection.close()
+        connection.in_atomic_block, connection.closed_in_transaction = False, False
+        connection.connection = None
+        return mine
+
+    assert database.request(closed) != database.request(pid)
+
+
 def test_a_failed_statement_leaves_its_connection_usable(database: Database) -> None:
     def failing(connection: BaseDatabaseWrapper) -> int:
         with pytest.raises(ProgrammingError, match="nowhere"):

@@ -89,6 +89,21 @@ def test_a_connection_with_an_open_transaction_is_closed(request_on) -> None:
     assert request_on(lambda connection: connection.get_autocommit())
 
 
+def test_a_connection_that_is_closed_in_a_block_is_nobodys(request_on) -> None:
+    """The block goes on with it, also where SQLite itself has ended its transaction, as on a full disk."""
+
+    def closed(connection: BaseDatabaseWrapper) -> sqlite3.Connection:
+        mine = own(connection)
+        connection.in_atomic_block = True  # what `atomic` says to the connection of the settings
+        connection.close()
+        assert request_on(own) is not mine
+        connection.in_atomic_block, connection.closed_in_transaction = False, False
+        connection.connection = None
+        return mine
+
+    assert not is_open(request_on(closed))
+
+
 def test_a_connection_that_checks_no_foreign_keys_is_not_used_again(request_on) -> None:
     def careless(connection: BaseDatabaseWrapper) -> sqlite3.Connection:
         assert connection.disable_constraint_checking()

@@ -53,9 +53,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return kept
 
     def _close(self) -> None:
-        """Keep it, unless a transaction is open in it or it is broken."""
+        """Keep it, unless a transaction is open in it or it is broken.
+
+        In a block of ``atomic`` Django goes on with it, and PostgreSQL hears of the block with its first statement.
+        """
         connection = self.connection
-        if connection is None or connection.info.transaction_status != TransactionStatus.IDLE:
-            super()._close()  # type: ignore[misc] # the stubs lack it
-        else:
+        is_idle = connection is not None and connection.info.transaction_status == TransactionStatus.IDLE
+        if is_idle and not self.in_atomic_block:
             KEPT.keep(self._opened_with, connection)
+        else:
+            super()._close()  # type: ignore[misc] # the stubs lack it

@@ -36,8 +36,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return KEPT.take(self._opened_with) or super().get_new_connection(conn_params)
 
     def _close(self) -> None:
-        """Keep it, unless a transaction is open in it."""
-        if self.connection is None or self.connection.in_transaction:
+        """Keep it, unless a transaction is open in it.
+
+        In a block of ``atomic`` Django goes on with it, though SQLite may have ended the transaction (a full disk).
+        """
+        if self.connection is None or self.connection.in_transaction or self.in_atomic_block:
             super()._close()  # type: ignore[misc] # the stubs lack it
         else:
             KEPT.keep(self._opened_with, self.connection)
