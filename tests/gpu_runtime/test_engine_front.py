@@ -59,6 +59,28 @@ def test_the_tokenizer_is_read_while_the_processes_load(core: Core) -> None:
     assert not core.ended.is_set()
 
 
+def test_what_the_reading_writes_is_not_in_the_configuration_that_the_processes_get(core: Core, monkeypatch) -> None:
+    """vLLM keeps in it what it has found out; a dictionary that grows while it is pickled ends the start."""
+    from gpu_runtime.engine.over_nodes import front
+
+    config = SimpleNamespace(model_config=SimpleNamespace())
+    given: list[Any] = []
+
+    def read(own: Any) -> str:
+        own.model_config.found_out = True
+        return core.read(own)
+
+    def start(its: Any, *_: Any) -> Core:
+        started = core.start()
+        given.append((its, hasattr(its.model_config, "found_out")))
+        return started
+
+    monkeypatch.setattr(front.async_llm, "renderer_from_config", read)
+    monkeypatch.setattr(front.EngineCoreClient, "make_async_mp_client", start)
+    front.front_start(config, keeps_times=False)  # type: ignore[arg-type]
+    assert given == [(config, False)]
+
+
 def test_processes_whose_tokenizer_cannot_be_read_are_ended(core: Core, monkeypatch) -> None:
     from gpu_runtime.engine.over_nodes import front
 

@@ -7,6 +7,7 @@ does, takes about as long as to load a small model.
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import deepcopy
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,8 @@ def front_start(config: VllmConfig, *, keeps_times: bool) -> async_llm.AsyncLLM:
     kind = Executor.get_class(config)
     maybe_register_config_serialize_by_value()  # as vLLM does, before processes are given the configuration
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer") as reader:
-        reading = reader.submit(async_llm.renderer_from_config, config)
+        # vLLM keeps in a configuration what it has found out, and this one is pickled meanwhile.
+        reading = reader.submit(async_llm.renderer_from_config, deepcopy(config))
         # In this thread, whose signals the processes inherit. What vLLM would warm up beside them is of images.
         core = EngineCoreClient.make_async_mp_client(config, kind, keeps_times)
     try:
