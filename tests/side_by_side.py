@@ -67,7 +67,8 @@ def main(arguments: list[str]) -> int:
             return 130
         print(summary(reports), flush=True)
         for (title, _, _), process, report in zip(PARTS, running, reports, strict=True):
-            if errors := report.with_suffix(".err").read_text(errors="replace"):
+            errors = report.with_suffix(".err").read_text(errors="replace")
+            if errors or not report.exists():  # one that was killed says nothing itself
                 print(f"\n{title}: exit status {process.returncode}, and its errors end with\n{errors[-ERRORS_CHARS:]}")
         status = next((process.returncode for process in running if process.returncode), 0)
         failed = failures(reports)

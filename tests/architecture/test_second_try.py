@@ -85,6 +85,11 @@ def test_a_part_that_a_signal_ended_says_which_and_where_in_the_last_lines(suite
     assert "All: exit status -11, and its errors end with" in last and "in test_ended" in last
 
 
+def test_a_part_that_was_killed_says_so_though_it_wrote_no_word(suite) -> None:
+    status, printed = suite("import os, signal\n\ndef test_ended():\n    os.kill(os.getpid(), signal.SIGKILL)")
+    assert status == -signal.SIGKILL % 256 and "All: exit status -9" in printed
+
+
 def test_a_suite_that_could_not_be_read_is_not_tried_again(suite) -> None:
     status, printed = suite("import nothing_of_this_name")
     assert status != 0 and "Once more" not in printed
