@@ -1,49 +1,41 @@
 """Sign-in with an identity provider: where the browser is sent, and what it comes back with."""
 
 import logging
-from collections.abc import Callable
-from functools import partial
 
 from allauth.account.adapter import get_adapter
 from allauth.core import ratelimit
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.views.decorators.csrf import csrf_exempt
 from httpx import HTTPError
 from requests import RequestException
 
 from api.rest.errors import MethodNotAllowed, NotReady, error_response
 from console.errors import NotFound, RateLimited
-from console.users.providers import oidc, saml
-from console.users.providers.saml import sign_in_metadata
+from console.users.providers import oidc
 
 log = logging.getLogger(__name__)
 UNREACHABLE = (RequestException, HTTPError, KeyError, ValueError)
 
 
-def _begin(kind: str, sign_in_begin: Callable[..., str], request: HttpRequest) -> HttpResponse:
+def begin(request: HttpRequest) -> HttpResponse:
     """``{"location"}``: the provider's page. It sends the browser back to the path ``next`` of this server.
 
     JSON in the place of a redirect, because the content security policy lets no form lead to another origin.
     """
-    if refusal := _refusal(kind, request, method="POST", action="provider_begin"):
+    if refusal := _refusal(request, method="POST", action="provider_begin"):
         return refusal
     next_path = request.GET.get("next", "/")
     if not (next_path.startswith("/") and get_adapter().is_safe_url(next_path)):
         next_path = "/"
     try:
-        return JsonResponse({"location": sign_in_begin(request, next_path=next_path)})
+        return JsonResponse({"location": oidc.sign_in_begin(request, next_path=next_path)})
     except UNREACHABLE:
         return _not_ready(request)
 
 
-begin = partial(_begin, "OIDC", oidc.sign_in_begin)
-saml_begin = partial(_begin, "SAML", saml.sign_in_begin)
-
-
 def end(request: HttpRequest) -> HttpResponse:
     """The redirect URI that is registered with the provider; leads to the path ``next``."""
-    if refusal := _refusal("OIDC", request, method="GET"):
+    if refusal := _refusal(request, method="GET"):
         return refusal
     try:
         return oidc.sign_in_end(request)
@@ -52,32 +44,9 @@ def end(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect("/signin/done?error=unknown")
 
 
-@csrf_exempt  # the provider's page posts it: the response proves itself, and is bound to a browser by saml_end
-def saml_receive(request: HttpRequest) -> HttpResponse:
-    """The assertion consumer service: takes the provider's response, and leads on to ``saml_end``."""
-    if refusal := _refusal("SAML", request, method="POST", action="provider_response"):
-        return refusal
-    try:
-        return saml.sign_in_receive(request)
-    except UNREACHABLE:
-        return _not_ready(request)
-
-
-def saml_end(request: HttpRequest) -> HttpResponse:
-    """Signs in by the response that was taken; leads to the path ``next``."""
-    return _refusal("SAML", request, method="GET") or saml.sign_in_end(request)
-
-
-def saml_metadata(request: HttpRequest) -> HttpResponse:
-    """What the provider is given."""
-    if refusal := _refusal("SAML", request, method="GET"):
-        return refusal
-    return HttpResponse(sign_in_metadata(), content_type="application/samlmetadata+xml")
-
-
-def _refusal(kind: str, request: HttpRequest, *, method: str, action: str | None = None) -> HttpResponse | None:
+def _refusal(request: HttpRequest, *, method: str, action: str | None = None) -> HttpResponse | None:
     """Why this server takes no such request; None: it does. ``action``: its limit in ACCOUNT_RATE_LIMITS."""
-    if getattr(settings, kind) is None:
+    if settings.OIDC is None:
         missing = NotFound("This server has no such identity provider.", hint="Sign in with e-mail and password.")
         return error_response(request, missing)
     if request.method != method:

@@ -16,10 +16,6 @@ urlpatterns = [
     path("client/<str:name>", pages.client_package),
     path("sign-in/oidc/begin", sign_in.begin),
     path("sign-in/oidc/callback", sign_in.end),
-    path("sign-in/saml/begin", sign_in.saml_begin),
-    path("sign-in/saml/acs", sign_in.saml_receive),
-    path("sign-in/saml/finish", sign_in.saml_end),
-    path("sign-in/saml/metadata", sign_in.saml_metadata),
     re_path(r"^(?:v1|openai|ws|_allauth|static|client)(?:/|$)", errors.not_found),
     re_path(r"^", pages.single_page),
 ]

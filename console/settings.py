@@ -19,7 +19,7 @@ TINKERSCRIPT_DEBUG      0                          1: error pages with traceback
 TINKERSCRIPT_SIGN_UP    invited                    closed, invited, domains or open; open where PUBLIC_URL is loopback
 TINKERSCRIPT_SIGN_UP_DOMAINS                       with domains: example.org,lab.example.org
 TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
-TINKERSCRIPT_OIDC_ISSUER, TINKERSCRIPT_SAML_METADATA  identity providers; more in console/config/oidc.py and saml.py
+TINKERSCRIPT_OIDC_ISSUER  an identity provider; more in console/config/oidc.py
 TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
 TINKERSCRIPT_PRICES                                what a device-hour costs, for display: console/config/prices.py
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
@@ -52,7 +52,6 @@ from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
 from console.config.prices import prices_read
 from console.config.private_files import read_or_create
-from console.config.saml import saml_provider, saml_read
 from console.config.sign_up import origin_default, sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 from console.scheduling.launchers.places import launchers_named, places_read, tables_read
@@ -158,7 +157,6 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
-    "allauth.socialaccount.providers.saml",
     "allauth.usersessions",
     "rest_framework",
     "drf_spectacular",
@@ -228,10 +226,10 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 SIGN_UP = sign_up_read(PUBLIC_URL)
 ACCOUNT_EMAIL_VERIFICATION = SIGN_UP.verification
-OIDC, SAML = oidc_read(), saml_read(PUBLIC_URL)
+OIDC = oidc_read()
 SOCIALACCOUNT_ADAPTER = "console.users.providers.sign_in.SocialAccountAdapter"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # from then on by the provider's id of the person
-SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC) | saml_provider(SAML)
+SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC)
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password or second factor changes
 ACCOUNT_RATE_LIMITS = {
@@ -243,7 +241,6 @@ ACCOUNT_RATE_LIMITS = {
     "confirm_email": "1/180s/key,20/d/key",
     "manage_email": "10/m/user,50/d/user",
     "provider_begin": "30/m/ip",
-    "provider_response": "60/m/ip",
 }
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"

@@ -15,6 +15,13 @@ OTHERS = frozenset(
         "API_KEY", "BASE_URL", "LAUNCH", "LEASE", "RUNTIME_ADDRESS", "RUNTIME_DIR", "RUNTIME_LISTEN", "SERVER_URL",
     )
 )  # fmt: skip
+# Settings of earlier releases, by the start of their names, and what to use instead.
+REMOVED = {
+    "TINKERSCRIPT_SAML_": (
+        "SAML is not supported any more. Use OpenID Connect (TINKERSCRIPT_OIDC_ISSUER): Keycloak, Authentik or Dex "
+        "translate from SAML to it (docs/operations/identity-provider.md)."
+    ),
+}
 _read: set[str] = set()
 
 
@@ -23,6 +30,9 @@ def unknown_refuse() -> None:
     known = sorted(_read | OTHERS)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known:
+            for start, instead in REMOVED.items():
+                if name.startswith(start):
+                    raise ImproperlyConfigured(f"{name}: {instead}")
             near = get_close_matches(name, known, n=1, cutoff=0.6)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise ImproperlyConfigured(f"{name} is no setting of this server.{meant} docs/operations lists them all.")

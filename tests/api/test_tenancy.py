@@ -34,10 +34,6 @@ NOT_OF_A_TENANT = {
     "client/<str:name>": "the client's wheel, the same for everybody",
     "sign-in/oidc/begin": "a stranger's way to the identity provider",
     "sign-in/oidc/callback": "what the provider says about the one who signs in",
-    "sign-in/saml/begin": "a stranger's way to the identity provider",
-    "sign-in/saml/acs": "what the provider says about the one who signs in",
-    "sign-in/saml/finish": "the same, in that one's browser",
-    "sign-in/saml/metadata": "the same for everybody",
     r"^(?:v1|openai|ws|_allauth|static|client)(?:/|$)": "404",
     "^": "the console's page, the same for everybody",
 }

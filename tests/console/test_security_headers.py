@@ -17,7 +17,7 @@ def test_every_answer_has_a_policy_against_foreign_scripts_and_frames(path: str,
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", ["/v1/account", "/v1/sessions", "/v1/nothing", "/sign-in/saml/finish"])
+@pytest.mark.parametrize("path", ["/v1/account", "/v1/sessions", "/v1/nothing", "/sign-in/oidc/callback"])
 def test_no_answer_of_the_api_is_kept_on_the_way(path: str, client: Client, api_key: str) -> None:
     assert client.get(path, headers={"Authorization": f"Bearer {api_key}"}).headers["Cache-Control"] == "no-store"
 

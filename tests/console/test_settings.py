@@ -157,6 +157,12 @@ def test_a_variable_that_is_no_setting_stops_start_up_with_the_nearest_name(monk
         unknown_refuse()
 
 
+def test_a_setting_of_an_earlier_release_stops_start_up_with_what_to_use_instead(monkeypatch) -> None:
+    monkeypatch.setenv("TINKERSCRIPT_SAML_METADATA", "https://id.example.org/saml/metadata")
+    with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_SAML_METADATA: SAML.*Use OpenID Connect"):
+        unknown_refuse()
+
+
 def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(tmp_path, monkeypatch) -> None:
     (tmp_path / "qwen3-8b").mkdir()
     (tmp_path / "qwen3-8b" / "config.json").write_text("{}")

@@ -9,12 +9,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from pytest_django import Settings
 
 from console.config.oidc import oidc_provider
-from console.config.saml import Saml, identity_provider_parse, saml_provider
 from console.config.sign_up import SignUp
-from console.settings import PUBLIC_URL
 from console.users.models import Membership, Project, User
 from support.identity_provider import IdentityProvider, identity_provider_start
-from support.saml_provider import SamlProvider, saml_provider_start
 from support.signing_in import NEW, ask, is_in
 from tinkerscript.wire.account import Role
 
@@ -23,31 +20,22 @@ PREFIX = "_allauth/browser/v1/"
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[IdentityProvider, SamlProvider]]:
-    with (
-        identity_provider_start() as oidc,
-        saml_provider_start(tmp_path_factory.mktemp("saml"), PUBLIC_URL) as saml,
-    ):
+def started() -> Iterator[IdentityProvider]:
+    with identity_provider_start() as oidc:
         oidc.person_set("mallory", email=OUTSIDE, email_verified=True)
-        saml.person_set("mallory", mail=OUTSIDE)
-        yield oidc, saml
+        yield oidc
 
 
 @pytest.fixture
 def ways(started, settings: Settings, db: None) -> dict[str, Callable[[], Any]]:
-    """Functions: somebody with the address OUTSIDE comes this way. Both providers have confirmed it."""
-    oidc, saml = started
+    """Functions: somebody with the address OUTSIDE comes this way. The provider has confirmed it."""
+    oidc = started
     settings.OIDC = oidc.settings()
-    known = identity_provider_parse(saml.metadata())
-    settings.SAML = Saml(
-        "", known, "Lab", f"{PUBLIC_URL}/sign-in/saml/metadata", frozenset({"else.example.org"}), "", ()
-    )
-    settings.SOCIALACCOUNT_PROVIDERS = oidc_provider(settings.OIDC) | saml_provider(settings.SAML)
+    settings.SOCIALACCOUNT_PROVIDERS = oidc_provider(settings.OIDC)
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     return {
         "form": lambda: ask(Client(), "POST", "auth/signup", NEW | {"email": OUTSIDE}),
         "oidc": lambda: oidc.sign_in(Client(), "mallory"),
-        "saml": lambda: saml.sign_in(Client(), "mallory"),
     }
 
 
@@ -55,7 +43,7 @@ def allow(settings: Settings, policy: str) -> None:
     settings.SIGN_UP = SignUp(policy, frozenset({LAB} if policy == "domains" else ()), "mandatory")
 
 
-@pytest.mark.parametrize("way", ["form", "oidc", "saml"])
+@pytest.mark.parametrize("way", ["form", "oidc"])
 @pytest.mark.parametrize(("policy", "expected"), [("closed", 0), ("invited", 0), ("domains", 0), ("open", 1)])
 def test_a_way_makes_an_account_where_the_rules_let_its_person_in_alone(ways, settings, policy, expected, way) -> None:
     allow(settings, policy)
@@ -69,7 +57,7 @@ def test_what_a_provider_said_is_finished_with_no_other_address(ways, started, s
     allow(settings, policy)
     invited = project.memberships.create(email=f"guest@{LAB}", role=Role.OWNER).email
     before, browser = User.objects.count(), Client()
-    started[0].sign_in(browser, "mallory")
+    started.sign_in(browser, "mallory")
     for email in (OUTSIDE, invited):
         assert ask(browser, "POST", "auth/provider/signup", {"email": email}).status_code in (403, 409)
     assert not is_in(browser) and User.objects.count() == before

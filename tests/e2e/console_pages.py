@@ -18,7 +18,6 @@ from support import migrated_database
 from support.chromium import SWITCHES, WITHIN_MS, chromium_need
 from support.identity_provider import IdentityProvider, identity_provider_start
 from support.ports import free_port
-from support.saml_provider import SamlProvider, saml_provider_start
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_PAGE = ROOT / "frontend/dist/index.html"
@@ -38,7 +37,6 @@ class Server:
     url: str
     data: Path
     provider: IdentityProvider | None = None
-    saml: SamlProvider | None = None
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +68,25 @@ def serving(data: Path) -> Iterator[Server]:
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
         "PYTHONUNBUFFERED": "1",
     }
-    url, keys = f"http://127.0.0.1:{port}", data.with_name(f"{data.name}-provider")
-    keys.mkdir()
-    with identity_provider_start(url) as provider, saml_provider_start(keys, url) as saml:
+    url = f"http://127.0.0.1:{port}"
+    with identity_provider_start(url) as provider:
         environment |= {
-            "TINKERSCRIPT_SAML_METADATA": f"{saml.url}/metadata",
-            "TINKERSCRIPT_SAML_NAME": "Example Institute",
-            "TINKERSCRIPT_SAML_TRUSTED_DOMAINS": "institute.example.org",
             "TINKERSCRIPT_OIDC_ISSUER": provider.issuer,
             "TINKERSCRIPT_OIDC_CLIENT_ID": provider.client_id,
             "TINKERSCRIPT_OIDC_CLIENT_SECRET": provider.client_secret,
             "TINKERSCRIPT_OIDC_NAME": "Example Lab",
         }
-        yield from _serving(data, port, environment, (provider, saml))
+        yield from _serving(data, port, environment, provider)
 
 
-def _serving(
-    data: Path, port: int, environment: dict[str, str], providers: tuple[IdentityProvider, SamlProvider]
-) -> Iterator[Server]:
+def _serving(data: Path, port: int, environment: dict[str, str], provider: IdentityProvider) -> Iterator[Server]:
     leader = start([str(Path(__file__).with_name("lead_with_fake_runtimes.py"))], environment, data / "leader.log")
     up = None
     try:
         wait_for_line(leader, "leading")
         up = start(["manage.py", "up"], environment, data / "up.log")
         wait_for_line(up, "ready")
-        yield Server(f"http://127.0.0.1:{port}", data, *providers)
+        yield Server(f"http://127.0.0.1:{port}", data, provider)
     finally:
         for process in filter(None, (leader, up)):
             stop(process)

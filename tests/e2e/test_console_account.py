@@ -226,15 +226,3 @@ def test_the_identity_provider_is_a_way_in_and_a_refusal_says_why(page: Page, se
     come("ivy")
     expect(page).to_have_url(re.compile(r"/keys$"))
     expect(page.get_by_role("button", name="ivy@example.org")).to_be_visible()
-
-
-def test_a_saml_provider_of_another_site_is_a_way_in(page: Page, server: Server) -> None:
-    """Its page posts the response: the browser then sends no cookie of ours along."""
-    server.saml.person_set("zoe", mail="zoe@institute.example.org")
-    page.goto("/signin?next=%2Fkeys")
-    page.get_by_role("button", name="Continue with Example Institute").click()
-    expect(page).to_have_url(re.compile(rf"^{server.saml.url}/sso\?"))
-    page.locator("input[name=name]").fill("zoe")
-    page.locator("input[name=name]").press("Enter")
-    expect(page).to_have_url(re.compile(r"127\.0\.0\.1:\d+/keys$"))
-    expect(page.get_by_role("button", name="zoe@institute.example.org")).to_be_visible()

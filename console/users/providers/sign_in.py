@@ -1,5 +1,5 @@
 """Sign-in with an identity provider of the settings, through django-allauth: whose account it leads to, who gets one,
-how long it lasts, and the roles that groups give. OpenID Connect and SAML (oidc.py, saml.py) say who the person is.
+how long it lasts, and the roles that groups give. oidc.py reads who the person is.
 
 Only an address that the provider has confirmed counts: it is what a new account is made with, and what leads to the
 account that is there. Without that, anyone who may choose their address at the provider would choose another person's.
@@ -26,7 +26,6 @@ from django.forms import Form
 from django.http import HttpRequest
 
 from console.config.oidc import Oidc
-from console.config.saml import Saml
 from console.users.addresses import address_check
 from console.users.models import User
 from console.users.providers.group_roles import group_roles_apply
@@ -34,7 +33,7 @@ from console.users.services import project_create_default
 from console.users.sign_up import address_prove, sign_up_refusal
 
 log = logging.getLogger(__name__)
-OIDC_ID, SAML_ID = "oidc", "saml"
+OIDC_ID = "oidc"
 # The provider says who still belongs here when it is asked: a sign-in by it lasts a working day.
 SIGN_IN = timedelta(hours=12)
 BEGUN_S = 600  # as long as allauth takes the provider's response
@@ -94,7 +93,7 @@ def person_key(issuer: str, person_id: str) -> str:
 
 
 def provider_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the provider said, by userinfo and by ID token; of SAML the attributes, under the first name."""
+    """What the provider sent, by userinfo and by ID token."""
     return [part for name in ("userinfo", "id_token") if (part := data.get(name))]
 
 
@@ -107,16 +106,16 @@ def valid_email(email: Any) -> str | None:
     return str(email).lower()
 
 
-def email_is_confirmed(claim: object, email: str, provider: Oidc | Saml) -> bool:
+def email_is_confirmed(claim: object, email: str, provider: Oidc) -> bool:
     """By the claim, which some providers send as text; where there is none, by a domain that the operator trusts."""
     if claim is None:
         return email.rpartition("@")[2] in provider.trusted_domains
     return claim is True or claim == "true"
 
 
-def _settings(sociallogin: SocialLogin) -> Oidc | Saml:
-    known: dict[str, Oidc | Saml | None] = {OIDC_ID: settings.OIDC, SAML_ID: settings.SAML}
-    provider = known[sociallogin.account.provider]
+def _settings(sociallogin: SocialLogin) -> Oidc:
+    assert sociallogin.account.provider == OIDC_ID
+    provider: Oidc | None = settings.OIDC
     assert provider is not None, "only a server with a provider has these pages"
     return provider
 
@@ -137,7 +136,7 @@ def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
     if groups is None:
         log.warning(
             "The identity provider sent no groups of %s in the claim %s: roles stay as they are. "
-            "TINKERSCRIPT_OIDC_GROUPS_CLAIM or TINKERSCRIPT_SAML_GROUPS_ATTRIBUTE say where groups are, "
+            "TINKERSCRIPT_OIDC_GROUPS_CLAIM names the claim that has groups, "
             "TINKERSCRIPT_OIDC_SCOPES what is asked for.",
             user.email,
             provider.groups_claim,
