@@ -33,8 +33,7 @@ TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to priva
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
 REDIS_URL               (in memory)                channel layer and cache for servers on more than one machine
-TINKERSCRIPT_SHARED_COUNTS 0                       1: web processes of one machine count together; `up` sets it
-TINKERSCRIPT_WEB_PROCESSES (half the cores, 4 at most)  web processes that `up` runs; 1: one alone, as before 0.2
+TINKERSCRIPT_WEB_PROCESSES 1                       web processes that `up` runs; more need REDIS_URL
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
 """
 
@@ -43,7 +42,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from console.config.counting import caches, channel_layers
+from console.config.counting import caches, channel_layers, web_processes_read
 from console.config.data_folder import data_folder_open
 from console.config.database import databases_read
 from console.config.environment import read_int, read_models, read_text, read_url, unknown_refuse
@@ -136,11 +135,8 @@ DATABASES = databases_read(read_text("DATABASE_URL", f"sqlite:///{DATA / 'consol
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))
-WEB_PROCESSES = read_int("TINKERSCRIPT_WEB_PROCESSES", 0, low=0, high=32)  # 0: by the cores
-# What the web processes of `manage.py up` count together: console/server/shared_counts.py.
-_counts_are_shared = read_text("TINKERSCRIPT_SHARED_COUNTS", "0", among=("0", "1")) == "1"
-SHARED_COUNTS = DATA / "run" / "counts.sqlite3" if _counts_are_shared else None
-CHANNEL_LAYERS, CACHES = channel_layers(REDIS_URL), caches(REDIS_URL, SHARED_COUNTS)
+WEB_PROCESSES = web_processes_read(REDIS_URL)
+CHANNEL_LAYERS, CACHES = channel_layers(REDIS_URL), caches(REDIS_URL)
 
 # -- Django -------------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [

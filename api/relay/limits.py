@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from api.relay.errors import RelayError
-from console.server.shared_tallies import tally
+from console.server.tally import Tally
 
 MAX_CALLS, MAX_CALLS_PER_KEY = 8_192, 4_096
 MAX_BYTES, MAX_BYTES_PER_KEY = 512 << 20, 256 << 20
@@ -29,13 +29,13 @@ class Holding:
 
 
 class RelayLimits:
-    """The counts, with those of this machine's other web processes as they were about 100 ms ago.
+    """The counts of this web process.
 
     All of it runs on the event loop, in memory: no lock is needed, and nothing waits.
     """
 
     def __init__(self) -> None:
-        self.calls, self.bytes = tally("relay calls"), tally("relay bytes")
+        self.calls, self.bytes = Tally(), Tally()
 
     @contextmanager
     def hold(self, key: str) -> Iterator[Holding]:

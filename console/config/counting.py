@@ -1,7 +1,10 @@
-"""Where processes of the server count, and how they wake one another: by Redis, by a file of this machine, or alone."""
+"""Where processes of the server count, and how they wake one another: by Redis, or one web process alone."""
 
-from pathlib import Path
 from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from console.config.environment import read_int
 
 MAX_ENTRIES = 1_000_000  # it counts failed sign-ins and requests: so many that no caller can push their own count out
 # channels_redis asks a quiet channel for 5 s at once (brpop_timeout), which is the client's own deadline for an answer.
@@ -16,11 +19,23 @@ def channel_layers(redis_url: str) -> dict[str, dict[str, Any]]:
     return {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 
-def caches(redis_url: str, shared: Path | None) -> dict[str, dict[str, Any]]:
-    """Django's CACHES. ``shared``: a file for all web processes of this machine, where there is no Redis."""
+def caches(redis_url: str) -> dict[str, dict[str, Any]]:
+    """Django's CACHES."""
     if redis_url:
         return {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": redis_url}}
-    if shared:
-        return {"default": {"BACKEND": "console.server.shared_counts.FileCache", "LOCATION": shared}}
     backend = "django.core.cache.backends.locmem.LocMemCache"
     return {"default": {"BACKEND": backend, "OPTIONS": {"MAX_ENTRIES": MAX_ENTRIES}}}
+
+
+def web_processes_read(redis_url: str) -> int:
+    """How many web processes serve. Raises ImproperlyConfigured for several without Redis.
+
+    A limit that each process counts for itself is none, and only Redis counts for all.
+    """
+    count = read_int("TINKERSCRIPT_WEB_PROCESSES", 1, low=1, high=32)
+    if count > 1 and not redis_url:
+        raise ImproperlyConfigured(
+            f"TINKERSCRIPT_WEB_PROCESSES={count} needs REDIS_URL: several web processes count requests and failed "
+            "sign-ins in Redis. Set REDIS_URL, or leave it at 1."
+        )
+    return count

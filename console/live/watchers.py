@@ -1,23 +1,23 @@
-"""How many clients may watch at once: per credential, and in all of this machine's web processes."""
+"""How many clients may watch at once: per credential, and in all of this web process."""
 
 import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from console.errors import RateLimited
-from console.server.shared_tallies import tally
+from console.server.tally import Tally
 
 MAX_WATCHERS, MAX_PER_CREDENTIAL = 4_096, 100
 
 
 class Watchers:
-    """The counts, with those of the other web processes as they were about 100 ms ago.
+    """The counts of this web process.
 
     All of it runs on the event loop, in memory: no lock is needed, and nothing waits.
     """
 
     def __init__(self) -> None:
-        self.by_credential = tally("watchers")
+        self.by_credential = Tally()
 
     def enter(self, credential: str) -> None:
         """Count one more. Raises RateLimited, and counts nothing, when there are too many."""

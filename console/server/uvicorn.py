@@ -85,10 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sockets = [socket.socket(fileno=options.fd)] if options.fd is not None else None
     if sockets and options.worker:
         sockets.append(probe_listener(options.worker))
-    if settings.SHARED_COUNTS:
-        from console.server.shared_tallies import exchange_get
-
-        exchange_get(settings.SHARED_COUNTS).begin()
     uvicorn.Server(config).run(sockets)
 
 

@@ -1,4 +1,4 @@
-"""Several web processes of one machine on one socket, which ``manage.py up`` holds: requests wait in it for one.
+"""Several web processes of one machine, which need Redis, on one socket that ``manage.py up`` holds.
 
 Each has a socket of its own besides, by which it is asked whether it works: on the shared one any other would answer.
 """
@@ -14,37 +14,24 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tinkerscript.processes import machine_share
-
 log = logging.getLogger(__name__)
 
-MAX_WEB_PROCESSES = 4  # unless the settings say how many
 # The files of prometheus_client, one for each kind of console.server.metrics, and room for every route's counts.
 METRICS_KINDS, METRICS_FILE_BYTES = ("counter", "histogram", "gauge_livesum"), 2 << 20
 PROBE = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
 def web_names() -> list[str]:
-    """The workers' names: as many as TINKERSCRIPT_WEB_PROCESSES says. Without it one for every two cores that this
-    process may use, four at most: lease process, reconciler, database and runtimes have the others.
-
-    One alone where DATA is on a volume of a cluster, on which they could not share a file.
-    """
-    # Without the environment: TINKERSCRIPT_RUNTIME_CPUS concerns runtimes.
-    count = settings.WEB_PROCESSES or min(machine_share.cpus({}) // 2, MAX_WEB_PROCESSES)
-    if settings.PLACES or not settings.LAUNCHER.names_devices:
-        count = 1
-    return ["web", *(f"web-{number}" for number in range(2, count + 1))]
+    """The workers' names: as many as TINKERSCRIPT_WEB_PROCESSES."""
+    return ["web", *(f"web-{number}" for number in range(2, settings.WEB_PROCESSES + 1))]
 
 
 def web_environment() -> dict[str, str]:
-    """The variables that make the workers count together. Removes what those of an earlier start counted."""
+    """The variables that make the workers' metrics add up. Removes what those of an earlier start counted."""
     folder = _folder()
     shutil.rmtree(folder, ignore_errors=True)
-    for name in ("", "-wal", "-shm"):
-        (settings.DATA / "run" / f"counts.sqlite3{name}").unlink(missing_ok=True)
     (folder / "metrics").mkdir(parents=True)
-    return {"TINKERSCRIPT_SHARED_COUNTS": "1", "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
+    return {"PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
 
 
 def worker_metrics_begin(name: str) -> None:

@@ -4,7 +4,7 @@
 
 ``sl_loop`` of ``tinker-cookbook``, unmodified, with every part real and a tiny model, as ``run.py`` has it. It runs
 once undisturbed and once while processes of its server get SIGKILL at moments that are drawn by the seed, in turn: the
-runtime, its trainer, its engine, a web process of the server. The state that each run saves at its end must hold the
+runtime, its trainer, its engine, the web server. The state that each run saves at its end must hold the
 same bits: weights and the optimizer's moments.
 """
 
@@ -46,7 +46,6 @@ def main() -> int:
         print("the cookbook is not installed: requirements/install.sh cookbook")
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server below ends too
-    os.environ["TINKERSCRIPT_WEB_PROCESSES"] = "2"  # of which one is killed
     RECIPES.update({name: Recipe("sl_loop", OPTIONS, STEPS) for name in RUNS})
     digests = {}
     with tempfile.TemporaryDirectory() as made:
@@ -107,7 +106,7 @@ class Killer(threading.Thread):
     def _process(self, part: str) -> int | None:
         """One that lives."""
         if part == "web":
-            return self._found(lambda command, _: "console.server.uvicorn" in command and "--worker" in command)
+            return self._found(lambda command, _: "console.server.uvicorn" in command and "--lease" not in command)
         if part == "runtime":
             return self._found(lambda command, _: "-m gpu_runtime" in command)
         files = self._data.glob(f"runtimes/*/stacks/{part}.*.process")
