@@ -5,6 +5,9 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
+# What runs sessions, which set-up chose: the builds for CPUs, or for CUDA where this machine has GPUs. BUILD=cpu and
+# BUILD=cuda choose by hand (make up BUILD=cpu). The suite is for CPUs.
+SERVER = $$(cat .venv/stamps/server-python)
 
 .PHONY: help quickstart up test nightly gpu check sbom release hashes light test-postgres frontend clean
 .DEFAULT_GOAL := help
@@ -15,22 +18,22 @@ help:
 ## make quickstart   set-up, then a small model learns a task on this machine
 quickstart:
 	@$(SETUP) runtime model + pages
-	@$(RUN) sdk/examples/quickstart.py
+	@$(SERVER) sdk/examples/quickstart.py
 
 ## make up           set-up, then a server to keep; Ctrl-C ends it
 up:
 	@$(SETUP) runtime model + frontend
-	@$(RUN) manage.py up
+	@$(SERVER) manage.py up
 
 ## make test         set-up, the checks, then the whole suite in five parts side by side
 test:
-	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm evaluators cookbook
+	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm evaluators cookbook
 	@$(RUN) tests/checks.py
 	@$(RUN) tests/side_by_side.py
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
-	@$(SETUP) runtime dev launchers engines + browser + clients evaluators + cookbook
+	@BUILD=cpu $(SETUP) runtime dev launchers engines + browser + clients evaluators + cookbook
 	@$(RUN) tests/nightly.py
 
 ## make gpu          on a machine with GPUs: set-up into .venv-cuda, correctness, speed, GSM8K; writes tests/gpu/RESULTS.md
@@ -44,7 +47,7 @@ light:
 
 ## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis
 test-postgres:
-	@$(SETUP) runtime dev launchers engines
+	@BUILD=cpu $(SETUP) runtime dev launchers engines
 	@$(RUN) tests/on_postgres.py
 
 ## make frontend     build the console's pages
@@ -66,10 +69,10 @@ hashes:
 
 ## make check        set-up, then what needs no server: style, types, contracts, the front end's tests
 check:
-	@$(SETUP) runtime dev launchers + frontend
+	@BUILD=cpu $(SETUP) runtime dev launchers + frontend
 	@$(RUN) tests/checks.py
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-evaluators .venv-cookbook .venv-litellm .venv-trl .venv-cuda .venv-cuda-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-* .venv.old-* .frontend-new* frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

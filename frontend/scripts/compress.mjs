@@ -15,4 +15,4 @@ export async function compress(folder) {
   }
 }
 
-await compress(process.argv[2] ?? "dist");
+await compress(process.env.PAGES_FOLDER ?? "dist");

@@ -17,12 +17,17 @@ from tinkerscript.wire.config import SessionConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 # In the place of the environment's interpreter: what pip was asked for decides what it does.
-PYTHON = """#!/bin/sh
+VERSION = "{}.{}".format(*sys.version_info)
+PYTHON = f"""#!/bin/sh
+case "$*" in
+  *version_info*) echo {VERSION}; exit ;;
+  *memory_bytes*) exec {sys.executable} "$@" ;;
+esac
 echo "$*" >>calls
 case "$*" in
   *launchers.lock*) sleep 1; echo "no matching distribution for launchers"; exit 1 ;;
   *dev.lock*) echo begun >dev; exec sleep 97 ;;
-  *torch-cpu.lock*) echo "no such build"; exit ${NO_CPU_BUILD:-0} ;;
+  *torch-cpu.lock*) echo "no such build"; exit ${{NO_CPU_BUILD:-0}} ;;
 esac
 """
 
@@ -48,15 +53,15 @@ def checkout(tmp_path: Path) -> Path:
     python = tmp_path / ".venv" / "bin" / "python"
     python.write_text(PYTHON)
     python.chmod(0o755)
-    version = "{}.{}".format(*sys.version_info)
-    (tmp_path / ".venv" / "stamps" / "venv").write_text(f"{tmp_path} python {version}")
+    (tmp_path / ".venv" / "lib" / f"python{VERSION}").mkdir(parents=True)
+    (tmp_path / ".venv" / "stamps" / "venv").write_text(f"{tmp_path} python {VERSION}")
     return tmp_path
 
 
 def set_up(checkout: Path, *steps: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "requirements/install.sh", *steps], cwd=checkout, capture_output=True, text=True, timeout=60,
-        env=os.environ | {"PYTHON": sys.executable} | environment,
+        env=os.environ | {"PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""} | environment,
     )  # fmt: skip
 
 
@@ -130,32 +135,204 @@ def test_too_little_memory_for_a_session_is_said_before_anything_is_downloaded(c
 
 
 def program_put(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
 
 
+def machine_put(checkout: Path, driver: str = "580.65.06", free_mb: int = 85000) -> dict[str, str]:
+    """A machine with a GPU and that much of a disk, as the variables of a set-up on it."""
+    listed = f'case "$1" in -L) echo "GPU 0: of a test" ;; --query-gpu=driver_version) echo {driver} ;; esac'
+    program_put(checkout / "bin" / "nvidia-smi", f"#!/bin/sh\n{listed}\n")
+    program_put(checkout / "bin" / "df", f"#!/bin/sh\necho; echo / 90000 5000 {free_mb} 50% /\n")
+    return {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
+
+
+def locks_asked(checkout: Path, where: str = "") -> list[str]:
+    lines = (checkout / "calls").read_text().splitlines()
+    return [re.findall(r"requirements/(\S+)\.lock", line)[0] for line in lines if ".lock" in line and where in line]
+
+
 def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_there_is_a_gpu(checkout: Path) -> None:
     program_put(checkout / ".venv" / "bin" / "uv", UV)
+    machine = machine_put(checkout, free_mb=15000)
     program_put(checkout / "bin" / "nvidia-smi", "#!/bin/sh\nexit 9\n")
-    with_path = {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}"}
-    none = set_up(checkout, "cuda", **with_path)
+    none = set_up(checkout, "cuda", **machine)
     assert none.returncode == 1 and "nvidia-smi lists no GPU" in none.stderr
-    program_put(checkout / "bin" / "nvidia-smi", "#!/bin/sh\necho GPU 0: of a test\n")
-    program_put(checkout / "bin" / "df", "#!/bin/sh\necho; echo / 90000 75000 15000 50% /\n")
-    full = set_up(checkout, "cuda", **with_path)
-    assert full.returncode == 1 and "15000 MB free, 16000 are needed" in full.stderr
-    program_put(checkout / "bin" / "df", "#!/bin/sh\necho; echo / 90000 5000 85000 50% /\n")
-    assert "-cuda" not in (checkout / "calls").read_text(), "nothing was downloaded"
-    packages = checkout / ".venv-cuda-trl" / "lib" / "python3.11" / "site-packages"  # as the interpreter would make it
+    machine_put(checkout, free_mb=15000)
+    for step in ("cuda", "runtime"):
+        full = set_up(checkout, step, **machine)
+        assert full.returncode == 1 and "15000 MB free, 16000 are needed" in full.stderr
+    assert set(locks_asked(checkout)) == {"uv"}, "nothing was downloaded"
+    machine_put(checkout)
+    packages = checkout / ".venv-cuda-trl" / "lib" / f"python{VERSION}" / "site-packages"  # as the interpreter would
     packages.mkdir(parents=True)
-    made = set_up(checkout, "cuda", **with_path)
+    program_put(checkout / ".venv-cuda-trl" / "bin" / "python", PYTHON)
+    made = set_up(checkout, "cuda", **machine)
     assert made.returncode == 0, made.stderr
+    locks = ["runtime-cuda", "server", "gateway", "launchers", "dev", "runtime-source", "trl"]
+    assert locks_asked(checkout, "-cuda") == locks
     calls = [line for line in (checkout / "calls").read_text().splitlines() if "-cuda" in line and ".lock" in line]
-    locks = [re.findall(r"requirements/(\S+)\.lock", line)[0] for line in calls]
-    assert locks == ["runtime-cuda", "server", "gateway", "launchers", "dev", "runtime-source", "trl"]
     assert all("--require-hashes --no-deps" in line for line in calls)
-    assert (packages / "runtime.pth").read_text() == "../../../../.venv-cuda/lib/python3.11/site-packages\n"
+    assert (packages / "runtime.pth").read_text() == f"../../../../.venv-cuda/lib/python{VERSION}/site-packages\n"
+
+
+MACHINES = {
+    "a driver that is new enough": ({}, "580.65.06", True, "has a GPU and driver 580.65.06"),
+    "a newer one": ({}, "601.1", True, "has a GPU and driver 601.1"),
+    "one that is too old": ({}, "570.133.20", False, "driver 570.133.20; CUDA 13 needs driver 580 or newer"),
+    "one without a version": ({}, "[N/A]", False, "no version of its driver"),
+    "too old, and CUDA by hand": ({"BUILD": "cuda"}, "570.133.20", True, ""),
+    "CPU by hand": ({"BUILD": "cpu"}, "580.65.06", False, ""),
+    "a GPU that is hidden": ({"CUDA_VISIBLE_DEVICES": ""}, "580.65.06", False, ""),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_set_up_takes_the_builds_that_the_machine_can_run_before_it_downloads(checkout: Path, name: str) -> None:
+    given, driver, on_gpu, says = MACHINES[name]
+    program_put(checkout / ".venv" / "bin" / "uv", UV)
+    program_put(checkout / ".venv-cuda-trl" / "bin" / "python", PYTHON)
+    (checkout / ".venv-cuda-trl" / "lib" / f"python{VERSION}" / "site-packages").mkdir(parents=True)
+    made = set_up(checkout, "runtime", "+", "swift", **(machine_put(checkout, driver) | given))
+    assert made.returncode == 0, made.stderr
+    asked = locks_asked(checkout)
+    assert ("runtime-cuda" in asked, "torch-cpu" in asked, "vllm" in asked) == (on_gpu, not on_gpu, not on_gpu)
+    assert "server" in asked, "the commands of manage.py run from .venv on any machine"
+    assert made.stderr.count(says) >= 1 and made.stderr.count("has a GPU") <= 1, "said once, by the set-up alone"
+    runs = (checkout / ".venv" / "stamps" / "server-python").read_text().strip()
+    assert runs == (".venv-cuda/bin/python" if on_gpu else ".venv/bin/python")
+
+
+def test_builds_that_are_none_are_refused_before_anything_is_done(checkout: Path) -> None:
+    made = set_up(checkout, "runtime", BUILD="rocm")
+    assert made.returncode == 2 and "BUILD is cpu or cuda, and not rocm" in made.stderr
+    assert not (checkout / "calls").exists()
+
+
+def test_the_server_runs_on_the_builds_that_set_up_chose_and_the_suite_on_those_for_cpus() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("up", "quickstart"):
+        (recipe,) = re.findall(rf"^{target}:\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        assert "$(SERVER) " in recipe and "$(RUN)" not in recipe
+    for recipe in re.findall(r"^\t@(.*\$\(SETUP\) runtime dev.*)$", makefile, re.MULTILINE):
+        assert recipe.startswith("BUILD=cpu ")
+
+
+def test_deepspeed_is_built_without_a_toolkit_of_cuda(checkout: Path) -> None:
+    """Where a GPU is visible its build asks each kernel for one, unless it is told not to."""
+    told = "DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1"
+    program_put(
+        checkout / ".venv" / "bin" / "uv", '#!/bin/sh\necho "$* $DS_BUILD_OPS$DS_IGNORE_CUDA_DETECTION" >>calls\n'
+    )
+    assert set_up(checkout, "runtime").returncode == 0
+    (built,) = [line for line in (checkout / "calls").read_text().splitlines() if "trainer.lock" in line]
+    assert built.endswith(" 01")
+    image = (ROOT / "docker" / "runtime.Dockerfile").read_text()
+    (line,) = [line for line in image.splitlines() if "runtime-source.lock" in line]
+    assert told in line and f"export {told}" in (ROOT / "requirements" / "install.sh").read_text()
+
+
+def aside(checkout: Path) -> list[Path]:
+    return sorted(checkout.glob(".venv.old-*"))
+
+
+def environment_is_kept(checkout: Path, made: subprocess.CompletedProcess[str]) -> bool:
+    return made.returncode == 0 and (checkout / ".venv" / "served").exists() and not aside(checkout)
+
+
+@pytest.fixture
+def served(checkout: Path) -> Path:
+    """A checkout from whose environment a server runs."""
+    (checkout / ".venv" / "served").write_text("")
+    return checkout
+
+
+def test_another_python_first_on_the_path_leaves_a_working_environment_alone(served: Path) -> None:
+    old, new = served / "bin" / "python3", served / "bin" / "python-new"
+    program_put(old, "#!/bin/sh\necho 3.9\nexit 1\n")
+    program_put(new, "#!/bin/sh\necho 3.99\n")
+    path = f"{served / 'bin'}:{os.environ['PATH']}"
+    made = set_up(served, "swift", PYTHON="python3", PATH=path)
+    assert environment_is_kept(served, made) and ".venv" not in made.stderr.replace(".venv-swift", ""), made.stderr
+    assert environment_is_kept(served, set_up(served, "swift", PYTHON="/is/not/there"))
+    asked = set_up(served, "swift", PYTHON=str(new))
+    assert environment_is_kept(served, asked) and f"of Python {VERSION} is kept. For Python 3.99 move" in asked.stderr
+
+
+def test_the_same_checkout_by_another_path_has_the_same_environment(served: Path, tmp_path_factory) -> None:
+    link = tmp_path_factory.mktemp("home") / "link"
+    link.symlink_to(served)
+    assert environment_is_kept(served, set_up(link, "swift"))
+    (served / ".venv" / "stamps" / "venv").write_text(f"{link}/./ python {VERSION}")  # made by way of the link
+    assert environment_is_kept(served, set_up(served, "swift"))
+    (served / ".venv" / "stamps" / "venv").unlink()  # made by another tool, or a set-up that was cut short
+    assert environment_is_kept(served, set_up(served, "swift"))
+    assert (served / ".venv" / "stamps" / "venv").read_text() == f"{served} python {VERSION}\n"
+
+
+@pytest.mark.parametrize("kind", ["does not start", "is too old", "of another Python now", "made in another folder"])
+def test_an_environment_that_serves_no_more_is_moved_aside_and_said(served: Path, kind: str, tmp_path_factory) -> None:
+    python = served / ".venv" / "bin" / "python"
+    if kind == "does not start":
+        python.unlink()
+    elif kind == "is too old":
+        python.write_text("#!/bin/sh\necho 3.9\nexit 1\n")
+    elif kind == "of another Python now":
+        python.write_text("#!/bin/sh\necho 3.99\n")
+    else:
+        original = tmp_path_factory.mktemp("original")
+        (served / ".venv" / "stamps" / "venv").write_text(f"{original} python {VERSION}")
+    new = served / "new"
+    program_put(
+        new,
+        f'#!/bin/sh\ncase "$*" in *version_info*) echo {VERSION} ;; *) mkdir -p .venv/lib/python{VERSION} '
+        f'.venv/bin && cp "{served}/kept" .venv/bin/python ;; esac\n',
+    )
+    program_put(served / "kept", PYTHON)
+    made = set_up(served, "swift", PYTHON=str(new))
+    assert made.returncode == 0, made.stderr
+    (old,) = aside(served)
+    assert (old / "served").exists() and f"it is now {old.name}" in made.stderr
+    assert (served / ".venv" / "stamps" / "venv").read_text() == f"{served} python {VERSION}\n"
+
+
+def test_where_no_python_is_new_enough_nothing_is_moved(served: Path) -> None:
+    program_put(served / "old", "#!/bin/sh\necho 3.9\nexit 1\n")
+    (served / ".venv" / "bin" / "python").unlink()
+    made = set_up(served, "swift", PYTHON=str(served / "old"))
+    assert made.returncode == 1 and "Python 3.11 or newer is needed" in made.stderr
+    assert (served / ".venv" / "served").exists() and not aside(served)
+
+
+def test_other_environments_and_the_pages_are_kept_until_what_follows_them_is_whole(checkout: Path) -> None:
+    """A new lock is installed into an environment that is there; npm and vite work in a folder of their own."""
+    program_put(checkout / ".venv-swift" / "bin" / "python", PYTHON)
+    (checkout / ".venv-swift" / "lib" / f"python{VERSION}").mkdir(parents=True)
+    assert set_up(checkout, "swift").returncode == 0
+    assert "venv --without-pip" not in (checkout / "calls").read_text() and not list(checkout.glob(".venv-swift.old*"))
+    (checkout / "frontend" / "dist").mkdir(parents=True)
+    (checkout / "frontend" / "dist" / "index.html").write_text("served")
+    (checkout / "frontend" / "node_modules").mkdir()
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        (checkout / "frontend" / name).write_text("")
+    program_put(checkout / "bin" / "node", "#!/bin/sh\n")
+    npm = checkout / "bin" / "npm"
+    path = {"PATH": f"{npm.parent}:{os.environ['PATH']}"}
+    program_put(npm, "#!/bin/sh\nmkdir -p $2/node_modules; exit 1\n")
+    assert set_up(checkout, "frontend", **path).returncode == 1
+    assert (checkout / "frontend" / "node_modules").is_dir()
+    program_put(
+        npm,
+        "#!/bin/sh\ncase $3 in ci) mkdir $2/node_modules && echo new >$2/node_modules/of ;; *) mkdir "
+        "$PAGES_FOLDER && echo new >$PAGES_FOLDER/index.html; exit ${BROKEN:-0} ;; esac\n",
+    )
+    assert set_up(checkout, "frontend", BROKEN="1", **path).returncode == 1
+    assert (checkout / "frontend" / "dist" / "index.html").read_text() == "served"
+    assert set_up(checkout, "frontend", **path).returncode == 0
+    assert (checkout / "frontend" / "dist" / "index.html").read_text() == "new\n"
+    assert (checkout / "frontend" / "node_modules" / "of").read_text() == "new\n"
+    assert not list(checkout.glob(".frontend-new*"))
 
 
 @pytest.mark.parametrize(("status", "by"), [("0", ["uv"]), ("1", ["uv", "-m pip"])])
