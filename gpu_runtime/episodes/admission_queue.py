@@ -2,11 +2,9 @@
 
 import asyncio
 import secrets
-from collections import Counter
 from dataclasses import dataclass
 
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.grouping import batch_is_covered, task_helps
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.notifier import ChangeNotifier
@@ -14,9 +12,9 @@ from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeBegin
 
-# Threads and coroutines that run a loop side by side arrive out of its order. An episode that does not help the coming
-# batch lets others go first for so long once episodes are admitted; longer would make a loop over interleaved tasks one
-# episode at a time.
+# Threads and coroutines that run a loop side by side arrive out of its order. Where a loop over interleaved tasks has
+# begun more groups than can be trained in time, one more lets attempts at those go first for so long; longer would make
+# such a loop one episode at a time.
 SORT_S = 0.5
 
 
@@ -106,20 +104,19 @@ class AdmissionQueue:
         if batches.pending() > config.max_staleness:
             self._held_at = time
             return "a training step is about to run or running"
-        if request.eval or config.max_staleness > 0:
+        if request.eval:
             return None
-        # Those that began to sample under older weights will be stale: they fill nothing.
-        useful = [e for e in self._open.all() if not e.eval and e.is_live(self._open.now())]
-        useful = [e for e in useful if e.version_first is None or e.version_first >= batches.policy_version]
-        completed = Counter(record.group_key or "" for record in batches.waiting.values())
-        known = Counter(e.group_key for e in useful if e.group_key is not None)
-        unknown = sum(e.group_key is None for e in useful)
-        size = {"grpo_n": config.grpo_n, "tasks_per_batch": config.tasks_per_batch}
-        if batch_is_covered(completed=completed, open_known=known, open_unknown=unknown, **size):
+        places = batches.places()
+        if places.has_room and places.admit(request.task or None):
+            return None
+        if not batches.pending() and not places.has_open:
+            return None  # nothing else brings a step nearer: a loop that runs one episode at a time is never held
+        if not places.has_room:
             self._held_at = time
-            return "the open episodes already fill the coming batch"
+            return f"{len(places.episodes)} episodes are begun, as many as max_staleness allows: one has to end first"
+        if not places.is_exceeded and not self._open.is_quiet():
+            self._held_at = time
+            return "attempts at the tasks that are begun go first"
         # Of hundreds that waited for a step together each has waited long: what counts is since when they may go.
-        if not request.task or not useful or time - max(waiting.arrived, self._held_at) >= SORT_S:
-            return None
-        helps = task_helps(request.task, completed=completed, open_known=known, **size)
-        return None if helps else "episodes of other tasks go first"
+        is_sorted = time - max(waiting.arrived, self._held_at) >= SORT_S
+        return None if is_sorted else "attempts at the tasks that are begun go first"

@@ -10,9 +10,12 @@ from itertools import chain
 from typing import Any
 
 from gpu_runtime.episodes.batch_export import KeptBatch
+from gpu_runtime.episodes.begun_episodes import BegunEpisodes
+from gpu_runtime.episodes.begun_groups import Places
 from gpu_runtime.episodes.call_reader import CallReader, batch_load, batch_named, group_load
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, OpenEpisodes
 from gpu_runtime.episodes.progress import waiting_phase
 from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
@@ -36,23 +39,20 @@ class Batches:
     """``policy_version`` is the number of completed steps. One batch is under way at a time, and it is journaled."""
 
     def __init__(
-        self,
-        journal: Journal,
-        config: SessionConfig,
-        executor: JournalExecutor,
-        changes: ChangeNotifier,
-        *,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+        self, journal: Journal, config: SessionConfig, executor: JournalExecutor, changes: ChangeNotifier,
+        open_episodes: OpenEpisodes | None = None, *, now: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self.calls = CallReader(journal, executor)
         self._now = now
         self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
+        self._begun = BegunEpisodes(config, open_episodes)
         self._lock = asyncio.Lock()
-        self._stepping = False
+        self._stepping = self._is_early = False
         self._ready: Batch | None = None
         self.policy_version = journal.batches.latest_step()
         undone = journal.batches.after(self.policy_version)
         self._under_way: int | None = undone[0].step if undone else None
+        self._groups_under_way = len(undone[0].groups) if undone else 0
         self.waiting = {record.id: record for record in journal.episodes.waiting()}
         self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
         # Each time that ended episodes are dropped: they, why, and what to do.
@@ -86,7 +86,11 @@ class Batches:
     def phase(self) -> str:
         """What a runtime that waits for episodes says: how far the coming batch is, and which group lacks what."""
         groups = Counter(record.group_key or "" for record in sorted(self.waiting.values(), key=lambda each: each.seq))
-        return waiting_phase(groups, grpo_n=self._config.grpo_n, tasks_per_batch=self._config.tasks_per_batch)
+        return waiting_phase(groups, self._config.grpo_n, self._config.tasks_per_batch, is_early=self._is_early)
+
+    def places(self) -> Places:
+        """What the begun episodes leave of the groups that may be begun without one of them becoming stale."""
+        return self._begun.places(self.waiting.values(), self._groups_under_way, self.policy_version)
 
     def pending(self) -> int:
         """Batches that are under way or could be made at once."""
@@ -117,15 +121,15 @@ class Batches:
         """
         while not self.is_over:
             seen = self._changes.count
-            batch = None if self._stepping else await self._make(self._config.tasks_per_batch)
+            batch = None if self._stepping else await self._make(self._config.tasks_per_batch, may_wait=True)
             if batch is not None and batch.step == self._under_way and not self._stepping:
                 return batch
-            await self._changes.wait(5.0, seen)
+            await self._changes.wait(ON_THE_WAY_S if self._is_early else 5.0, seen)
         return None
 
     async def flush_batch(self) -> Batch | None:
         """A batch of whatever full groups exist now, at most ``tasks_per_batch`` of them; None if there is none."""
-        return None if self.is_over else await self._make(1)
+        return None if self.is_over else await self._make(1, may_wait=False)
 
     async def batch(self, step: int) -> Batch | None:
         """The journaled batch of ``step`` with all its episodes, as it was or will be trained."""
@@ -230,23 +234,25 @@ class Batches:
 
     def _forget(self, step: int) -> None:
         if self._under_way == step:
-            self._under_way, self._ready = None, None
+            self._under_way, self._groups_under_way, self._ready = None, 0, None
 
-    async def _make(self, least_groups: int) -> Batch | None:
+    async def _make(self, least_groups: int, *, may_wait: bool) -> Batch | None:
         # Shielded: a caller that stops waiting must not leave a journaled batch that no variable holds.
-        return await asyncio.shield(asyncio.ensure_future(self._make_now(least_groups)))
+        return await asyncio.shield(asyncio.ensure_future(self._make_now(least_groups, may_wait)))
 
-    async def _make_now(self, least_groups: int) -> Batch | None:
+    async def _make_now(self, least_groups: int, may_wait: bool) -> Batch | None:
         async with self._lock:
             if self._under_way is None:
-                groups = await self._choose()
-                if len(groups) < least_groups:
+                groups, step = await self._choose(), self.policy_version + 1
+                is_full = len(groups) >= least_groups
+                waits = is_full and may_wait
+                self._is_early = waits and self._begun.step_is_early(groups, self.waiting.values(), step)
+                if not is_full or self._is_early:
                     return None
-                step = self.policy_version + 1
                 ids = [[episode.id for episode in group] for group in groups]
                 self._with_signal.clear()
                 await self._executor.run(self._journal.batches.record, step, ids, self.policy_version)
-                self._under_way = step
+                self._under_way, self._groups_under_way = step, len(groups)
                 for group in groups:
                     for episode in group:
                         self.waiting.pop(episode.id, None)
@@ -281,11 +287,8 @@ class Batches:
         return False
 
     async def _drop_stale(self) -> None:
-        ids = stale_episodes(
-            list(self.waiting.values()),
-            policy_version=self.policy_version,
-            max_staleness=self._config.max_staleness,
-        )
+        versions = {"policy_version": self.policy_version, "max_staleness": self._config.max_staleness}
+        ids = stale_episodes(list(self.waiting.values()), **versions)
         dropped = [record for episode_id in ids if (record := self.waiting.pop(episode_id, None))]
         if ids:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)

@@ -50,6 +50,8 @@ class CallRecorder:
         await self._batches.wait_for_calls()
         if episode.closing or episode.id not in self._open:
             raise EpisodeClosed(f"episode {episode.id} is over")
+        if episode.version_sampling is None:
+            episode.version_sampling = self._batches.policy_version
 
     def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
         """``task`` runs a call of ``episode``: it keeps the episode from being idle and ends with it."""
@@ -108,4 +110,7 @@ class CallRecorder:
 
     def _over(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
         episode.calls.discard(task)
+        if not episode.calls:
+            episode.version_sampling = None
+        self._open.worked()
         self._open.touch(episode)

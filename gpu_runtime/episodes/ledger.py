@@ -58,7 +58,7 @@ class Episodes:
         self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
         self._keys = EpisodeKeys(assignment, now)
         self.open = OpenEpisodes(journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now)
-        self.batches = Batches(journal, config, self._executor, changes)
+        self.batches = Batches(journal, config, self._executor, changes, self.open)
         self._repeated = RepeatedPrompts(config.grpo_n)
         self.notices = Notices()
         self.recorder = CallRecorder(

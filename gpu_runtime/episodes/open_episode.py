@@ -16,6 +16,7 @@ STOP_CALLS_S = 30.0
 class OpenEpisode:
     """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for which an episode
     that was begun for training is evaluated instead; ``warning`` what looks wrong with its calls, in words.
+    ``version_sampling``: the policy version at which the calls in flight began to sample.
     ``beats_alone``: its client sends a heartbeat for this episode alone."""
 
     id: str
@@ -25,6 +26,7 @@ class OpenEpisode:
     deadline_at: float
     last_seen: float
     version_first: int | None = None
+    version_sampling: int | None = None
     not_trained: str | None = None
     warning: str | None = None
     closing: bool = False
@@ -62,6 +64,12 @@ class OpenEpisode:
     def due_at(self, idle_timeout_s: float) -> float:
         """When a clock of this episode can next run out."""
         return self.deadline_at if self.calls else min(self.deadline_at, self.last_seen + idle_timeout_s)
+
+    def oldest_version(self, current: int) -> int:
+        """The least policy version that its tokens can be of, those of a call in flight included."""
+        if self.version_first is not None:
+            return self.version_first
+        return current if self.version_sampling is None else self.version_sampling
 
     def is_live(self, now: float) -> bool:
         """Whether a client still works on it, as far as can be seen."""

@@ -13,8 +13,9 @@ MAX_TASK = 40  # characters of its name
 MAX_TASKS = 5  # that an event names
 
 
-def waiting_phase(waiting: Mapping[str, int], *, grpo_n: int, tasks_per_batch: int) -> str:
+def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int, *, is_early: bool = False) -> str:
     """The phase of a runtime that waits for episodes. ``waiting``: ended episodes per group key, none in a batch yet.
+    ``is_early``: a batch is full, and waits for open episodes that would be too old after its step.
 
     Example: ``waiting_phase({"17": 6, "18": 6}, grpo_n=8, tasks_per_batch=4) ==
     "waiting for episodes: 0 of 4 groups complete; 2 groups wait with 6 of 8; task 17 lacks 2"``.
@@ -33,6 +34,8 @@ def waiting_phase(waiting: Mapping[str, int], *, grpo_n: int, tasks_per_batch: i
         parts.append(", ".join(said[:MAX_COUNTS]) + (f", {others} with other numbers" if others else ""))
         fullest = max(partial, key=lambda key: partial[key])  # of equals the first
         parts.append(f"task {fullest[:MAX_TASK]} lacks {grpo_n - partial[fullest]}")
+    if is_early:
+        parts.append("the step waits for open episodes that it would make stale")
     return f"{PHASE_WAITING}: {'; '.join(parts)}"
 
 

@@ -74,6 +74,7 @@ async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(plane, r
         begun = await it.post("/episodes", json={"task": "open"})
         status, text = await erase(it, begun["episode_id"])
         assert status == 409 and "end it or abandon it" in text
+        await it.post(f"/episodes/{begun['episode_id']}/abandon", json={"reason": "over"})
         trained, waits = await play_marked(it, "a", 0.0), await play_marked(it, f"{MARK} task", 1.0)
         await it.play("a", 1.0)
         await it.play_groups("b")

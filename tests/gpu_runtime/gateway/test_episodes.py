@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gpu_runtime.episodes.open_episode import LIVE_S
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.refusals import NotAdmitted
 from support.gateway_harness import RELAY_KEY, Gateway, running_gateway
@@ -317,10 +318,12 @@ async def test_eval_is_counted_and_never_trained(gateway: Gateway) -> None:
     assert (await gateway.accounting())["eval"] == 4
 
 
-async def test_surplus_that_became_too_old_is_stale_and_reported(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path, max_staleness=0, tasks_per_batch=1) as gateway:
+async def test_episode_of_a_silent_client_is_not_waited_for_and_is_reported_as_stale(tmp_path: Path) -> None:
+    clock = FakeClock(time.time())
+    async with running_gateway(tmp_path, max_staleness=0, tasks_per_batch=1, now=clock) as gateway:
         late = await gateway.begin(task="c")
         await gateway.chat(late)
+        clock.now += LIVE_S
         for _ in range(2):
             await play(gateway, "a")
         await step(gateway)
@@ -478,7 +481,7 @@ async def test_silent_episodes_of_a_dead_client_do_not_hold_others_for_long(tmp_
     async with running_gateway(tmp_path, now=clock) as gateway:
         for _ in range(4):
             await gateway.begin()
-        with pytest.raises(Exception, match="already fill"):
+        with pytest.raises(Exception, match="4 episodes are begun"):
             await gateway.episodes.begin(EpisodeBegin(), hold_s=0)
         clock.now += 80
         assert await gateway.episodes.begin(EpisodeBegin(), hold_s=0)
