@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from .serving import ServedModel, serve
     from .sessions.session import Session
     from .wire.config import SessionConfig
-    from .wire.episodes import WorkflowOutput
     from .wire.sessions import Budget
 
 __all__ = [
@@ -119,7 +118,7 @@ _MODULES = {
     "SessionConfig": "wire.config",
     "TinkerScript": "client",
     "TunedModel": "downloads.checkpoints",
-    "WorkflowOutput": "wire.episodes",
+    "WorkflowOutput": "outputs",
     "serve": "serving",
 }
 

@@ -16,14 +16,14 @@ import httpx
 
 from .arguments import count, seconds, wrong
 from .connection.http_client import HttpOptions, http_client_for
+from .connection.passing import delay_s, retry_after_s, status_passes
 from .errors import InvalidRequest, JudgeFailed
-from .wire.episodes import WorkflowOutput
+from .outputs import WorkflowOutput
 
 Judge = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
 KEY = "judge"  # of what is kept in an output's metadata
-RETRY_PAUSE_S = 1.0
-ASKED_AGAIN = {408, 409, 425, 429, *range(500, 600)}
+FIRST_PAUSE = 2  # of the back-off: 0.4 to 0.8 s
 INSTRUCTIONS = """You compare several candidates for one task. Judge them by this:
 {rubric}
 
@@ -96,7 +96,7 @@ class LlmJudge:
         ]
 
     def _ask(self, messages: list[dict[str, str]], wanted: int) -> str:
-        for left in reversed(range(self._tries)):
+        for attempt in range(self._tries):
             try:
                 answer = self._request(messages)
                 scores_in(answer, wanted)
@@ -104,9 +104,11 @@ class LlmJudge:
             except JudgeFailed as failure:
                 with self._lock:
                     self.faults[failure.message] += 1
-                if not left or (failure.status is not None and failure.status not in ASKED_AGAIN):
+                repeats = failure.status is not None and not status_passes(failure.status)
+                if attempt + 1 == self._tries or repeats:
                     raise
-            time.sleep(RETRY_PAUSE_S)
+                pause_s = delay_s(FIRST_PAUSE + attempt, failure.retry_after_s)
+            time.sleep(pause_s)
         raise AssertionError("tries is 1 or more")
 
     def _request(self, messages: list[dict[str, str]]) -> str:
@@ -119,7 +121,8 @@ class LlmJudge:
             raise JudgeFailed(f"The judge at {self._url} did not respond: {type(failure).__name__}.") from failure
         if reply.status_code != 200:
             said = " ".join(reply.text.split())[:200]
-            raise JudgeFailed(f"The judge returned HTTP {reply.status_code}: {said}", status=reply.status_code)
+            message = f"The judge returned HTTP {reply.status_code}: {said}"
+            raise JudgeFailed(message, status=reply.status_code, retry_after_s=retry_after_s(reply.headers))
         try:
             answer = reply.json()["choices"][0]["message"]["content"]
         except (ValueError, LookupError, TypeError) as failure:

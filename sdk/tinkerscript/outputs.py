@@ -2,15 +2,34 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from .errors import InvalidRequest, InvalidReward
-from .wire.episodes import WorkflowOutput
+from .wire import episodes as wire
 
-FIELDS = tuple(WorkflowOutput.model_fields)
+FIELDS = tuple(wire.WorkflowOutput.model_fields)
+
+
+class WorkflowOutput(wire.WorkflowOutput):
+    __doc__ = wire.WorkflowOutput.__doc__
+
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __init__(self, **fields: Any) -> None:
+            """Raises InvalidReward and InvalidRequest where the fault is made, not where the episode is ended."""
+            try:
+                super().__init__(**_checked(fields))
+            except ValidationError as failure:
+                raise InvalidRequest(f"The workflow output is not valid: {sentences(failure)}") from failure
+
+        def __eq__(self, other: object) -> bool:
+            """Also to one of the wire's own type, which servers have."""
+            return isinstance(other, wire.WorkflowOutput) and self.model_dump() == other.model_dump()
+
+        __hash__ = None  # its mappings have none either
 
 
 def workflow_output(said: Any) -> WorkflowOutput:
@@ -21,24 +40,9 @@ def workflow_output(said: Any) -> WorkflowOutput:
 
     Example: ``workflow_output(1.0)``, ``workflow_output({"reward": 0.5, "is_success": False})``
     """
-    fields = _fields_of(said)
-    if "reward" not in fields:
-        raise InvalidReward(f"{type(said).__name__} has no reward.")
-    fields["reward"] = _finite(fields["reward"], "reward")
-    for name in ("rewards_by_agent", "rewards_by_call", "reward_parts"):
-        if fields.get(name) is not None:
-            rewards = _mapping(fields, name).items()
-            fields[name] = {who: _finite(reward, f"{name}[{who!r}]") for who, reward in rewards}
-    if fields.get("is_success") is not None:
-        fields["is_success"] = bool(fields["is_success"])
-    for name in ("metrics", "metadata", "reward_parts"):
-        if fields.get(name) is None:
-            fields.pop(name, None)
+    output = WorkflowOutput(**_fields_of(said))
     try:
-        output = WorkflowOutput(**fields)
         output.model_dump_json()
-    except ValidationError as failure:
-        raise InvalidRequest(f"The workflow output is not valid: {sentences(failure)}") from failure
     except PydanticSerializationError as failure:
         raise InvalidRequest(
             f"The workflow output cannot be sent as JSON: {failure}",
@@ -47,13 +51,30 @@ def workflow_output(said: Any) -> WorkflowOutput:
     return output
 
 
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an output: rewards as finite floats, nothing that was left out. Raises InvalidReward."""
+    fields = dict(given)
+    if "reward" not in fields:
+        raise InvalidReward("The workflow output has no reward.")
+    fields["reward"] = _finite(fields["reward"], "reward")
+    for name in ("rewards_by_agent", "rewards_by_call", "reward_parts", "metrics"):
+        if fields.get(name) is not None:
+            fields[name] = {who: _finite(value, f"{name}[{who!r}]") for who, value in _mapping(fields, name).items()}
+    if fields.get("is_success") is not None:
+        fields["is_success"] = bool(fields["is_success"])
+    for name in ("metrics", "metadata", "reward_parts"):
+        if fields.get(name) is None:
+            fields.pop(name, None)
+    return fields
+
+
 def sentences(failure: ValidationError) -> str:
     """What pydantic found wrong, as ``field: reason`` for each field."""
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in failure.errors())
 
 
 def _fields_of(said: Any) -> dict[str, Any]:
-    if isinstance(said, WorkflowOutput):  # what was not set is not sent: an older server may not know it
+    if isinstance(said, wire.WorkflowOutput):  # what was not set is not sent: an older server may not know it
         return {name: getattr(said, name) for name in said.model_fields_set}
     if isinstance(said, Mapping):
         unknown = [str(name) for name in said if name not in FIELDS]

@@ -213,6 +213,18 @@ def test_store_that_refuses_for_ever_is_a_typed_error(server, session, tmp_path,
         session.download_tuned_model(tmp_path)
 
 
+@pytest.mark.parametrize(("status", "tries"), [(404, 1), (408, 2), (410, 1), (429, 2), (507, 1), (529, 2)])
+def test_a_refusal_of_the_store_is_tried_again_only_where_it_may_pass(
+    server, session, tmp_path, monkeypatch, status, tries
+):
+    monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 2)
+    server.files = {WEIGHTS: server.files[WEIGHTS]}
+    server.store = lambda path, data, request: Answer(status)
+    with pytest.raises(DownloadFailed, match=str(status)):
+        session.download_tuned_model(tmp_path)
+    assert len(store_gets(server)) == tries
+
+
 def test_server_that_restarts_during_the_download_is_not_noticed(server, session, tmp_path):
     began = threading.Event()
 

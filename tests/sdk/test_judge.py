@@ -16,11 +16,6 @@ from tinkerscript.rollouts import judging
 RUBRIC = "The shorter text is better."
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(judge, "RETRY_PAUSE_S", 0.0)
-
-
 def judging_by(url, **options):
     return LlmJudge(url, "key", "judge", rubric=RUBRIC, **options)
 
@@ -76,6 +71,8 @@ def test_the_record_of_an_episode_gives_its_reward_again_and_a_replay_asks_nothi
         ('{"scores": [{"candidate": 1, "score": 1}, {"candidate": 2, "score": NaN}]}', "not a number from 0 to 1"),
         (None, "no text"),
         (b"busy", "no chat completion"),
+        (408, "HTTP 408"),
+        (500, "HTTP 500"),
         (503, "HTTP 503"),
         (429, "HTTP 429"),
     ],
@@ -97,6 +94,13 @@ def test_an_answer_that_is_right_at_the_second_try_is_used(server, connect):
         llm = judging_by(url)
         report = session.rollouts(texts([1, 2]), ["a"], judge=llm, progress=False, workers=1)
     assert report.rewards == {"a": [0.5, 0.0]} and sum(llm.faults.values()) == 2
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 501, 507])
+def test_a_refusal_that_will_repeat_is_not_asked_again(status):
+    with judge_endpoint(lambda messages: status) as (url, seen), pytest.raises(JudgeFailed, match=f"HTTP {status}"):
+        judging_by(url)("task", ["a", "b"])
+    assert len(seen) == 1
 
 
 def test_a_wrong_key_is_not_asked_again_and_an_endpoint_that_is_down_is_named():

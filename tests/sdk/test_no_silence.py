@@ -305,3 +305,19 @@ def test_a_loop_that_never_ends_its_episodes_is_told_once_of_both_causes(session
     [warning] = said()
     assert "3 episodes in a row were begun and never ended" in warning and "end_episode(" in warning
     assert "the agent raised" in warning and "abort_episode(" in warning
+
+
+def test_blocks_that_never_end_their_episodes_are_told_of_once_at_the_third(session, said):
+    with session.episode("a"):
+        pass
+    with session.episode("a") as episode:
+        episode.end(1.0)
+    for _ in range(2):
+        with session.episode("a"):
+            pass
+    assert said() == []
+    for _ in range(2):
+        with session.episode("a"):
+            pass
+    [warning] = said()
+    assert "3 blocks of `with session.episode(task)` in a row" in warning and "end_episode(reward)" in warning

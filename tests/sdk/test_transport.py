@@ -59,7 +59,7 @@ def test_each_post_has_its_own_key_and_a_given_key_is_used(server, transport):
     assert keys[-1] == "mine"
 
 
-@pytest.mark.parametrize("status", [502, 503, 504, 429])
+@pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504, 520, 524, 529])
 def test_busy_responses_are_retried(server, transport, status):
     server.fail("POST /v1/sessions", times=2, answer=Answer(status, b"<html>bad gateway</html>"))
     create(transport)

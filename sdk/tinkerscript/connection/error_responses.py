@@ -29,6 +29,7 @@ from tinkerscript.errors import (
 from tinkerscript.wire.errors import ErrorCode
 
 from .foreign_answers import excerpt, hint_for
+from .passing import retry_after_s
 
 _BY_CODE: dict[str, type[TinkerScriptError]] = {
     ErrorCode.INVALID_REQUEST: InvalidRequest,
@@ -58,6 +59,7 @@ _BY_STATUS: dict[int, type[TinkerScriptError]] = {
     403: PermissionDenied,
     404: NotFound,
     407: ServerUnreachable,  # of a proxy; not tried again
+    408: ServerUnreachable,  # the request did not arrive in time, as after a laptop slept
     409: Conflict,
     410: EpisodeClosed,
     429: RateLimited,
@@ -91,7 +93,7 @@ def error_from_response(
         request_id=request_id or headers.get("x-request-id", ""),
         status=status,
         details=details if isinstance(details, dict) else None,
-        retry_after_s=_seconds(headers.get("retry-after")),
+        retry_after_s=retry_after_s(headers),
     )
 
 
@@ -104,12 +106,3 @@ def _read_body(body: bytes) -> tuple[dict[str, Any], str]:
     if not isinstance(parsed, dict) or not isinstance(parsed.get("error"), dict):
         return {}, ""
     return parsed["error"], str(parsed.get("request_id") or "")
-
-
-def _seconds(value: str | None) -> float | None:
-    """Retry-After in seconds. Its other form, a date, is treated as absent: our own back-off then applies."""
-    try:
-        seconds = float(value) if value is not None else None
-    except ValueError:
-        return None
-    return seconds if seconds is not None and 0 <= seconds < float("inf") else None

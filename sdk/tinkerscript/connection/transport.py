@@ -4,7 +4,6 @@ Every request has a timeout and every series of retries a bound. Whatever
 may be sent twice carries one ``Idempotency-Key``, the same on each try, so a lost response costs nothing.
 """
 
-import random
 import re
 import threading
 import time
@@ -25,23 +24,13 @@ from .error_responses import error_from_response
 from .foreign_answers import NOT_OURS, excerpt, is_page
 from .http_client import CONNECT_TIMEOUT_S, HttpOptions, http_client_for, proxy_of, unreachable
 from .outages import Outages
+from .passing import delay_s, passes
 
 R = TypeVar("R", bound=BaseModel)
 
-FIRST_BACKOFF_S = 0.2
-MAX_BACKOFF_S = 10.0
-MAX_RETRY_AFTER_S = 60.0
 # What people take for a server's address: an agent's base_url, the REST API, pages of the console.
 PARTS = ("/openai/v1", "/openai", "/api/v1", "/v1", "/console", "/keys", "/sessions", "/docs")
-BUSY_STATUSES = frozenset({429, 502, 503, 504})
 _INHERITED: list[httpx.Client] = []  # kept: to close the parent's sockets is not the child's affair
-WAITS_FOR_SESSION = "session_not_ready"  # not an outage: the caller knows how long it wants to wait for a session
-
-
-def backoff_s(attempt: int) -> float:
-    """Seconds to wait after failed try number ``attempt`` (from 0): doubling, capped, with jitter to spread clients."""
-    most = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(attempt, 16))
-    return most * random.uniform(0.5, 1.0)
 
 
 class Transport:
@@ -124,8 +113,9 @@ class Transport:
     ) -> R | None:
         """Send, retry while the server is away or busy, and return the parsed body (None when ``response`` is None).
 
-        A POST without ``idempotent_key`` is given one. Lost connections, 502, 503, 504 and 429 are tried again until
-        ``retry_timeout_s`` (0: one try); every other error, and 503 ``session_not_ready``, is raised at once.
+        A POST without ``idempotent_key`` is given one. Lost connections and the statuses of passing.py are tried
+        again until ``retry_timeout_s`` (0: one try); every other error, and 503 ``session_not_ready``, is raised at
+        once.
         Raises the tree of ``errors``: ServerUnreachable when no response came, UnexpectedAnswer when it has another
         shape.
         """
@@ -200,11 +190,11 @@ class Transport:
             if isinstance(outcome, httpx.Response):
                 self._outages.passed()
                 return outcome
-            delay_s = _delay_before_retry(outcome, attempt)
-            if delay_s is None or time.monotonic() + delay_s >= deadline:
+            pause_s = _pause_before_retry(outcome, attempt)
+            if pause_s is None or time.monotonic() + pause_s >= deadline:
                 raise outcome
             self._outages.failed(outcome, since=started, deadline=deadline)
-            self.sleep(delay_s)
+            self.sleep(pause_s)
             attempt += 1
 
     def _try_once(self, request: httpx.Request, what: str) -> httpx.Response | TinkerScriptError:
@@ -236,16 +226,9 @@ class Transport:
         return unreachable(self.base_url, failure, proxy=proxy_of(self.base_url, self.options))
 
 
-def _delay_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
+def _pause_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
     """Seconds until the next try, or None when trying again is wrong."""
-    if isinstance(error, ServerUnreachable) and error.status is None:
-        return backoff_s(attempt)
-    if error.status not in BUSY_STATUSES or error.code == WAITS_FOR_SESSION:
-        return None
-    if error.retry_after_s is None:
-        return backoff_s(attempt)
-    # At least a little, so that "Retry-After: 0" from a broken server is no busy loop.
-    return min(max(error.retry_after_s, FIRST_BACKOFF_S / 2), MAX_RETRY_AFTER_S)
+    return delay_s(attempt, error.retry_after_s) if passes(error) else None
 
 
 def _checked_base_url(base_url: str) -> str:

@@ -5,9 +5,9 @@ from os import PathLike
 from pathlib import Path
 
 from tinkerscript.arguments import path_of
+from tinkerscript.connection.passing import backoff_s, passes
 from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.connection.transport import backoff_s
-from tinkerscript.errors import DownloadFailed, ServerUnreachable
+from tinkerscript.errors import DownloadFailed, TinkerScriptError
 from tinkerscript.wire.batches import BatchHeader
 
 MAX_TRIES_S = 120.0  # how long a server or a runtime may be away
@@ -26,8 +26,8 @@ def download(session: SessionApi, batch: int | str, path: str | PathLike[str]) -
             session.when_ready(lambda: _receive(session, batch, partial))
             partial.replace(target)
             return target
-        except (ServerUnreachable, DownloadFailed):
-            if time.monotonic() >= deadline:
+        except TinkerScriptError as failure:
+            if time.monotonic() >= deadline or not (isinstance(failure, DownloadFailed) or passes(failure)):
                 raise
         session.pause(backoff_s(attempt))
         attempt += 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from tinkerscript.connection.http_client import HttpOptions, http_client_for
-from tinkerscript.connection.transport import backoff_s
+from tinkerscript.connection.passing import backoff_s, status_passes
 from tinkerscript.errors import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, WaitTimeout
 from tinkerscript.wire.checkpoints import DownloadFile
 
@@ -114,6 +114,8 @@ class Fetch:
                 self._renew(file.path, url)
                 raise _Refused("403: the URL has expired")
             if response.status_code not in {200, 206}:
+                if not status_passes(response.status_code):
+                    raise DownloadFailed(f"{file.path} does not arrive: the store returned {response.status_code}")
                 raise _Refused(f"the store returned {response.status_code}")
             content_range = response.headers.get("content-range", "")
             if response.status_code == 206 and not content_range.startswith(f"bytes {have}-"):

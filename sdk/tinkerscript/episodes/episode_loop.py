@@ -1,6 +1,5 @@
 """Beginning and ending episodes: which is the current one, what keeps it alive, what is said while one waits."""
 
-import logging
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -20,19 +19,12 @@ from .episode import Episode
 from .episode_state import EpisodeState
 from .group_watch import GroupWatch
 from .heartbeats import MAX_INTERVAL_ALONE_S, MAX_INTERVAL_S, Heartbeats
+from .never_ended import SUPERSEDED, NeverEnded
 
 ENDED_HINT = (
     "An episode is ended once, and its output cannot be changed. Begin the next one with begin_episode() before the "
     "agent runs again."
 )
-TOLD_AFTER = 3  # one may be of an agent that raised
-NEVER_ENDED = (
-    "%d episodes in a row were begun and never ended: the next begin abandoned each (superseded), and none is trained."
-    " Where the agent raised an exception that the loop passed over, look at that; abort_episode(error) records it."
-    " Where it did not, call end_episode(reward) when it is done. What raises in the block of `with"
-    " session.episode(task) as (base_url, api_key)` is recorded by itself."
-)
-log = logging.getLogger("tinkerscript")
 
 
 class EpisodeLoop(Session):
@@ -50,8 +42,7 @@ class EpisodeLoop(Session):
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
         self._loop_begins = LoopBegins()
         self._groups: GroupWatch | None = None
-        # Episodes in a row, of all threads and tasks, that the next begin of their own abandoned.
-        self._never_ended = 0
+        self._never_ended = NeverEnded()
 
     def _heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """One for all, or one for each where the server, or the runtime behind it, is of before."""
@@ -133,11 +124,7 @@ class EpisodeLoop(Session):
             with self._notice.waiting(wait):
                 begun = self._begun(body, wait)
             if supersedes is not None:
-                in_a_row = self._never_ended + 1
-                supersedes.mark_closed("abandoned (superseded)")
-                self._never_ended = in_a_row
-                if self._never_ended == TOLD_AFTER:
-                    log.warning(NEVER_ENDED, TOLD_AFTER)
+                supersedes.mark_closed(SUPERSEDED)
             return self.adopt(begun, task)
 
     def adopt(self, begun: EpisodeBegun, task: str | None) -> tuple[EpisodeState, Episode]:
@@ -157,12 +144,11 @@ class EpisodeLoop(Session):
     def _abandon_late(self, episode_id: str) -> None:
         self.episode_abandon(episode_id, "begun after its caller had gone")
 
-    def _episode_closed(self, episode_id: str, view: EpisodeView | None) -> None:
-        if self._never_ended < TOLD_AFTER:  # told once
-            self._never_ended = 0
-        self.heartbeats.discard(episode_id)
+    def _episode_closed(self, state: EpisodeState) -> None:
+        self._never_ended.closed(state.closed_because)
+        self.heartbeats.discard(state.id)
         if self._groups is not None:
-            self._groups.closed(episode_id, view)
+            self._groups.closed(state.id, state.result)
 
     def end_episode(self, workflow_output: Any, *, episode: Episode | None = None) -> EpisodeView:
         """End an episode with its result: ``episode``, or else the current one of this thread or asyncio task.

@@ -15,16 +15,12 @@ from tinkerscript.outputs import workflow_output
 from tinkerscript.wire import episodes as wire
 
 log = logging.getLogger("tinkerscript")
-OnClosed = Callable[[str, wire.EpisodeView | None], object]
 
 
 class EpisodeState:
-    """An episode from its begin to its end, as this process knows it. ``on_closed`` is called once it is over.
+    """An episode from its begin to its end, as this process knows it. ``on_closed(self)`` is called once it is over."""
 
-    ``on_closed(episode_id, view)``: ``view`` is what its end returned, None when it was not ended.
-    """
-
-    def __init__(self, api: SessionApi, episode_id: str, *, on_closed: OnClosed) -> None:
+    def __init__(self, api: SessionApi, episode_id: str, *, on_closed: "Callable[[EpisodeState], object]") -> None:
         self.id = episode_id
         self.closed_because: str | None = None
         self.api = api
@@ -67,7 +63,7 @@ class EpisodeState:
                 view.reason,
             )
         self.say(view.warning)
-        self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value, view)
+        self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value)
         return view
 
     def abandon(self, reason: str | BaseException, *, retry_timeout_s: float = ABANDON_RETRY_S) -> wire.EpisodeView:
@@ -94,10 +90,10 @@ class EpisodeState:
             self._warned = True
             log.warning("Episode %s: %s", self.id, warning)
 
-    def mark_closed(self, because: str, view: wire.EpisodeView | None = None) -> None:
+    def mark_closed(self, because: str) -> None:
         """Note that it is over, without asking the server."""
         self.closed_because = because
-        self._on_closed(self.id, view)
+        self._on_closed(self)
 
     def _say_ended_before(self) -> None:
         if self._ended_again:
