@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from console.sessions.episodes.selectors import Group, Step
 from console.sessions.models import EpisodeAnnotation, EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeAnnotation as EpisodeAnnotationView
-from tinkerscript.wire.episodes import EpisodeList, EpisodeState, EpisodeView, SampleFate, Thumb
+from tinkerscript.wire.episodes import EpisodeList, EpisodeState, EpisodeView, RefusedCalls, SampleFate, Thumb
 from tinkerscript.wire.events import Event, EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeFate, GroupList, GroupView, StepView
 
@@ -33,6 +33,7 @@ def annotation_view(row: EpisodeAnnotation) -> EpisodeAnnotationView:
 def episode_view(record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation] = ()) -> EpisodeView:
     """One episode as it was last reported."""
     fate = EpisodeFate(record.fate)
+    refused = RefusedCalls.model_validate(record.refused) if record.refused else None
     return EpisodeView(
         **{name: getattr(record, name) for name in SAME_NAME},
         state=EpisodeState(fate) if fate in NOT_COMPLETED else EpisodeState.COMPLETED,
@@ -40,6 +41,8 @@ def episode_view(record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation]
         reason=record.reason or None,
         agents=[label for label in record.agents.split("|") if label],
         has_tokens=record.pack_id is not None,
+        refused=refused,
+        warning=refused and refused.sentence,
         annotations=[annotation_view(row) for row in annotations],
     )
 

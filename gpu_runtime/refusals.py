@@ -101,9 +101,8 @@ class EmptyEpisode(GatewayError):
     code = ErrorCode.EMPTY_EPISODE
     openai_type = "invalid_request_error"
     hint = (
-        "Call the model with the base_url and the api_key that begin_episode() gave, not with a key of your own, before"
-        " you end it, or abandon the episode. If you did, something between answered in its place: see what your client"
-        " got."
+        "No call with its key has arrived. Call the model with the base_url and the api_key that begin_episode() gave,"
+        " not with a key of your own, before you end it, or abandon the episode."
     )
 
 

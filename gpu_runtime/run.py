@@ -24,7 +24,7 @@ from .engine.replicas import Replicas
 from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
 from .episodes.ledger import Episodes
-from .episodes.progress import attempts_report, dropped_report
+from .episodes.progress import dropped_report, episode_event_report
 from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .health.deadlines import Phase
@@ -96,7 +96,8 @@ async def serve_session(
     batches = episodes.batches
     agent.on_event = episodes.notices.add
     batches.on_dropped = partial(dropped_report, agent.report)
-    episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
+    episodes.recorder.on_attempts_in_one_episode = partial(episode_event_report, agent.report)
+    episodes.on_refused = partial(episode_event_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     learner.comparison, learner.weights_file = comparison, weights
     stored = StoredCalls(agent, store, journal)

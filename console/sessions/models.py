@@ -173,6 +173,7 @@ class EpisodeRecord(models.Model):
     ratio_counts = models.JSONField(null=True)
     prompt = models.TextField(blank=True)
     answer = models.TextField(blank=True)
+    refused = models.JSONField(null=True)
     begun_at = models.FloatField()
     deadline_at = models.FloatField(null=True)
     ended_at = models.FloatField(null=True)

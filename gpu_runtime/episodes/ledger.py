@@ -22,6 +22,7 @@ from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
+from gpu_runtime.episodes.refused_calls import RefusalNotices, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
@@ -36,6 +37,7 @@ from tinkerscript.wire.episodes import (
     EpisodesHeartbeatResult,
     EpisodeState,
     EpisodeView,
+    RefusedCalls,
     WorkflowOutput,
 )
 from tinkerscript.wire.runtime import Assignment
@@ -66,6 +68,8 @@ class Episodes:
         )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
+        self._refusals = RefusalNotices()
+        self.on_refused: Callable[[dict[str, Any]], None] = lambda event: None
         self.eraser: Callable[[str], Awaitable[None]] | None = None  # erases an episode everywhere in this runtime
         self._clocks: asyncio.Task[None] | None = None
 
@@ -110,6 +114,10 @@ class Episodes:
         ended = await _to_its_end(self._end(episode, output))
         return ended or await self._end_again(episode_id, output)
 
+    def refused(self, episode: OpenEpisode, *, status: int, path: str, message: str) -> None:
+        """A call of ``episode`` was refused."""
+        episode.refused.add(at=self.open.now(), status=status, path=path, message=message)
+
     async def abandon(self, episode_id: str, reason: str) -> EpisodeView:
         """Give an episode up; one that is over without a sample stays as it is. Raises NotFound, OutputConflict."""
         if episode := self.open.get(episode_id):
@@ -117,7 +125,7 @@ class Episodes:
         record = await self._record(episode_id)
         if record.state is EpisodeState.COMPLETED:
             raise OutputConflict(f"episode {episode_id} has ended; its reward stands")
-        return record.view()
+        return await self._shown(record)
 
     async def heartbeat(self, episode_id: str) -> EpisodeView:
         """The agent is alive: its idle time starts again. Raises NotFound, EpisodeClosed."""
@@ -126,7 +134,7 @@ class Episodes:
             raise _closed(record)
         episode.beats_alone = True
         self.open.touch(episode)
-        return self._shown(record)
+        return await self._shown(record)
 
     def heartbeats(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Agents work on these: their idle times start again. From memory alone, for it comes often."""
@@ -146,7 +154,7 @@ class Episodes:
 
     async def view(self, episode_id: str) -> EpisodeView:
         """One episode. Raises NotFound."""
-        return self._shown(await self._record(episode_id))
+        return await self._shown(await self._record(episode_id))
 
     async def page(self, *, cursor: str | None = None, limit: int = 100) -> EpisodeList:
         """One page, newest first. Raises BadRequest on a cursor that no page returned."""
@@ -154,7 +162,9 @@ class Episodes:
         records = await self._executor.run(self._journal.episodes.page, before=before, limit=limit + 1)
         more = str(records[limit - 1].seq) if len(records) > limit else None
         kept = [record for record in records[:limit] if record.reason != ERASED]
-        return EpisodeList(items=[record.view(brief=True) for record in kept], next_cursor=more)
+        refused = await self._executor.run(self._journal.refusals.of, [record.id for record in kept])
+        items = [record.view(brief=True, refused=refused.get(record.id)) for record in kept]
+        return EpisodeList(items=items, next_cursor=more)
 
     async def accounting(self) -> Accounting:
         """Where every begun episode is."""
@@ -201,13 +211,16 @@ class Episodes:
         episode.closing = True
         try:
             await episode.stop_calls()
-            record = await self._executor.run(write, episode.id, *values)
+            record = await self._executor.run(self._written, episode, write, *values)
         finally:
             episode.closing = False
         self.open.remove(episode.id)
         self._repeated.forget(episode.id)
         self.open.touch()
         self._changes.notify()
+        if (refused := episode.refused.view()) is not None and self._refusals.told():
+            episode.warning = episode.warning or refused.sentence
+            self.on_refused(calls_refused(episode.id, refused))
         return record
 
     async def _end(self, episode: OpenEpisode, output: WorkflowOutput) -> EpisodeView | None:
@@ -218,7 +231,7 @@ class Episodes:
             record = await self._close(episode, self._complete, output)
             if not record.eval:
                 record = await self.batches.add(record)
-            return record.view(warning=episode.warning or self.notices.take())
+            return record.view(warning=episode.warning or self.notices.take(), refused=episode.refused.view())
 
     async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
         async def drop() -> None:
@@ -228,9 +241,17 @@ class Episodes:
 
         await _to_its_end(drop())
 
+    def _written(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
+        """What ``write`` returns; what was refused of its calls is kept with it."""
+        if (refused := episode.refused.view()) is None:
+            return write(episode.id, *values)
+        with self._journal.database.transaction():
+            self._journal.refusals.keep(episode.id, refused)
+            return write(episode.id, *values)
+
     def _complete(self, episode_id: str, output: WorkflowOutput) -> EpisodeRecord:
         calls = self._journal.calls.of_episode(episode_id)
-        check_output(output, calls)
+        check_output(output, calls, self._journal.refusals.of([episode_id]).get(episode_id))
         return self._journal.episodes.end(episode_id, output, report(calls))
 
     async def _end_again(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
@@ -239,12 +260,19 @@ class Episodes:
             raise _closed(record)
         if output not in (record.output, await self._executor.run(self._journal.rewards.as_ended, record)):
             raise OutputConflict(f"episode {episode_id} has ended with another output; that one stands")
-        return record.view()
+        return record.view(refused=await self._refused(record.id))
 
-    def _shown(self, record: EpisodeRecord) -> EpisodeView:
+    async def _shown(self, record: EpisodeRecord) -> EpisodeView:
         if (episode := self.open.get(record.id)) is None:
-            return record.view()
-        return record.view(idle_at=episode.idle_at(self.open.idle_timeout_s), warning=episode.warning)
+            refused = await self._refused(record.id)
+            return record.view(refused=refused, warning=refused and refused.sentence)
+        refused = episode.refused.view()
+        warning = episode.warning or (refused and refused.sentence)
+        idle_at = episode.idle_at(self.open.idle_timeout_s)
+        return record.view(idle_at=idle_at, warning=warning, refused=refused)
+
+    async def _refused(self, episode_id: str) -> RefusedCalls | None:
+        return (await self._executor.run(self._journal.refusals.of, [episode_id])).get(episode_id)
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
         record = await self._executor.run(self._journal.episodes.get, episode_id)

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from gpu_runtime.episodes.refused_calls import RefusalTally
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.rendering.conversation import Conversation
 
@@ -16,8 +17,8 @@ STOP_CALLS_S = 30.0
 class OpenEpisode:
     """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for which an episode
     that was begun for training is evaluated instead; ``warning`` what looks wrong with its calls, in words.
-    ``version_sampling``: the policy version at which the calls in flight began to sample.
-    ``beats_alone``: its client sends a heartbeat for this episode alone."""
+    ``version_sampling``: the policy version at which the calls in flight began to sample; ``refused`` counts what was
+    refused of them. ``beats_alone``: its client sends a heartbeat for this episode alone."""
 
     id: str
     eval: bool
@@ -32,6 +33,7 @@ class OpenEpisode:
     closing: bool = False
     beats_alone: bool = False
     conversation: Conversation | None = None
+    refused: RefusalTally = field(default_factory=RefusalTally)
     calls: set[asyncio.Task] = field(default_factory=set)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

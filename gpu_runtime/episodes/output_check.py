@@ -5,16 +5,17 @@ from collections.abc import Iterable, Sequence
 from gpu_runtime.journal.call_ids import canonical_call_id
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.refusals import BadRequest, EmptyEpisode
-from tinkerscript.wire.episodes import WorkflowOutput
+from tinkerscript.wire.episodes import RefusedCalls, WorkflowOutput
 
 MAX_NAMES_SHOWN = 5  # of the wrong names, in the message; all are in the details
 
 
-def check_output(output: WorkflowOutput, calls: Sequence[CallRecord]) -> None:
+def check_output(output: WorkflowOutput, calls: Sequence[CallRecord], refused: RefusedCalls | None) -> None:
     """Raises EmptyEpisode, and BadRequest for a reward of an agent or of a call that there was not."""
     completed = [call for call in calls if call.status == "completed"]
     if not completed:
-        raise EmptyEpisode("this episode has no LLM call: there is nothing to train or to count")
+        hint = f"{refused.sentence} Change that, or abandon the episode." if refused is not None else None
+        raise EmptyEpisode("this episode has no LLM call: there is nothing to train or to count", hint=hint)
     agents = {call.agent for call in completed if call.agent is not None}
     if unknown := sorted({*(output.rewards_by_agent or {})} - agents):
         raise BadRequest(

@@ -42,9 +42,9 @@ def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int,
 Report = Callable[[EventKind, dict[str, Any], str], None]
 
 
-def attempts_report(report: Report, event: dict[str, Any]) -> None:
-    """Put the event of repeated_prompts.py into the session's record."""
-    report(EventKind.EVENT, event, f"attempts_in_one_episode {event['episode_id']}")
+def episode_event_report(report: Report, event: dict[str, Any]) -> None:
+    """Put an event about one episode into the session's record, once for each of its names."""
+    report(EventKind.EVENT, event, f"{event['name']} {event['episode_id']}")
 
 
 def dropped_report(report: Report, records: Sequence[EpisodeRecord], why: str, hint: str) -> None:

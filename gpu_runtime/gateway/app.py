@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 
 import uvicorn
 from starlette.applications import Starlette
@@ -30,7 +31,15 @@ from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import TokenSource
-from gpu_runtime.refusals import GatewayError, NotAdmitted, NotFound, WrongMethod
+from gpu_runtime.refusals import (
+    BadKey,
+    CallFailed,
+    EpisodeClosed,
+    GatewayError,
+    NotAdmitted,
+    NotFound,
+    WrongMethod,
+)
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.processes.bounded_http import BoundedHttp
 from tinkerscript.processes.tracing import span
@@ -68,7 +77,9 @@ def create_app(
         *TrajectoryRoutes(episodes, renderer, assignment).routes(),
         *BatchRoutes(episodes.batches, assignment).routes(),
     ]
-    return app_of(routes)
+    app = app_of(routes)
+    app.state.on_refusal = partial(_count, episodes)
+    return app
 
 
 def app_of(routes: list[Route]) -> Starlette:
@@ -161,9 +172,21 @@ async def _health(_: Request) -> Response:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayError), "registered for this class alone"
+    if (on_refusal := getattr(request.app.state, "on_refusal", None)) is not None:
+        on_refusal(request, error)
     if request.url.path.startswith(ANTHROPIC_PATH):
         return anthropic_error(request, error)
     return openai_error(request, error) if request.url.path.startswith("/v1/") else wire_error(request, error)
+
+
+def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
+    """A refused call stands with its episode, whatever its dialect; what passes by itself is sent again."""
+    if not request.url.path.startswith("/v1/") or error.status == CallFailed.status:
+        return
+    with contextlib.suppress(BadKey, EpisodeClosed):  # of no episode that is open
+        path = f"{request.method} {request.url.path.removeprefix('/v1')}"
+        episode = episodes.recorder.authenticate(episode_key(request))
+        episodes.refused(episode, status=error.status, path=path, message=error.sentences)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

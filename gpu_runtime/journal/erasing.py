@@ -15,6 +15,7 @@ ERASED = "erased"  # the reason of an erased episode
 OF_CALLS = ("allowed_sets", "raw_logprobs", "trainer_logprobs", "trainer_logprobs_after", "completions")
 OF_EPISODE = (
     "calls", "episodes_to_report", "stored_documents", "reference_gaps", "reward_changes", "kept_advantages",
+    "refused_calls",
 )  # fmt: skip
 
 

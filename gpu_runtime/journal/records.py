@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from gpu_runtime.journal.allowed_tokens import AllowedSet
 from tinkerscript.wire.calls import is_sampled_raw
-from tinkerscript.wire.episodes import EpisodeState, EpisodeView, SampleFate, WorkflowOutput
+from tinkerscript.wire.episodes import EpisodeState, EpisodeView, RefusedCalls, SampleFate, WorkflowOutput
 
 CallStatus = Literal["completed", "cancelled"]
 
@@ -123,7 +123,14 @@ class EpisodeRecord:
     ended_at: float | None
     end_seq: int | None
 
-    def view(self, *, brief: bool = False, idle_at: float | None = None, warning: str | None = None) -> EpisodeView:
+    def view(
+        self,
+        *,
+        brief: bool = False,
+        idle_at: float | None = None,
+        warning: str | None = None,
+        refused: RefusedCalls | None = None,
+    ) -> EpisodeView:
         """The record as the wire shows it; ``brief`` leaves out what can be large, for lists."""
         fate, output = self.fate, self.output
         if fate is None and self.state is EpisodeState.COMPLETED:
@@ -152,6 +159,7 @@ class EpisodeRecord:
             deadline_at=self.deadline_at,
             idle_at=idle_at,
             warning=warning,
+            refused=refused,
             ended_at=self.ended_at,
         )
 

@@ -195,6 +195,12 @@ CREATE TABLE IF NOT EXISTS reward_changes (
 );
 CREATE INDEX IF NOT EXISTS changes_by_episode ON reward_changes (episode_id, seq);
 
+-- Of an episode that is over, as JSON (RefusedCalls of the wire): refusal_table.py.
+CREATE TABLE IF NOT EXISTS refused_calls (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    refused TEXT NOT NULL
+);
+
 -- What a Tinker client trains: model_table.py. `state_seq` is the last operation that the saved state holds.
 CREATE TABLE IF NOT EXISTS models (
     id TEXT PRIMARY KEY,

@@ -149,13 +149,14 @@ class EpisodeReporter:
 
     def _rows(self, told: Sequence[Due]) -> list[EpisodeRow]:
         rows = []
+        refused = self._journal.refusals.of(due.episode_id for due in told)
         for due in told:
             record = self._journal.episodes.get(due.episode_id)
             assert record is not None, "what is noted refers to episodes by key"
             calls = self._journal.calls.of_episode(record.id) if record.ended_at is not None else []
             step = record.trained_step
             advantages = self._advantages_of(step).get(record.id) if step is not None else None
-            rows.append(episode_row(record, calls, advantages))
+            rows.append(episode_row(record, calls, advantages, refused.get(record.id)))
         return rows
 
     def _advantages_of(self, step: int) -> Mapping[str, dict[str, float]]:

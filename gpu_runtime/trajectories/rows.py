@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
-from tinkerscript.wire.episodes import EpisodeState
+from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.reading.ratios import ratios_count
 from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow
 
@@ -15,9 +15,12 @@ MAX_ADVANTAGES = 500  # calls of an episode whose advantages a row names
 
 
 def episode_row(
-    record: EpisodeRecord, calls: Sequence[CallRecord], advantages: Mapping[str, float] | None
+    record: EpisodeRecord,
+    calls: Sequence[CallRecord],
+    advantages: Mapping[str, float] | None,
+    refused: RefusedCalls | None = None,
 ) -> EpisodeRow:
-    """``advantages`` are those of its calls, once it is trained."""
+    """``advantages`` are those of its calls, once it is trained; ``refused`` what was refused of them."""
     output, report = record.output, record.report or {}
     values = list((advantages or {}).values())
     named = advantages if len(set(values)) > 1 and len(values) <= MAX_ADVANTAGES else None
@@ -47,6 +50,7 @@ def episode_row(
         ratio_counts=_ratio_counts(calls),
         prompt=_prompt(calls),
         answer=_answer(calls),
+        refused=_refused(refused),
         begun_at=record.begun_at,
         deadline_at=record.deadline_at,
         ended_at=record.ended_at,
@@ -75,6 +79,13 @@ def _ratio_counts(calls: Sequence[CallRecord]) -> list[int] | None:
         for trainer, sampled in zip(answer.trainer_logprobs_T, answer.logprobs_T, strict=True)
         if trainer is not None
     )
+
+
+def _refused(refused: RefusedCalls | None) -> RefusedCalls | None:
+    if refused is None:
+        return None
+    last = [call.model_copy(update={"message": _plain(call.message)}) for call in refused.last]
+    return refused.model_copy(update={"last": last})
 
 
 def _prompt(calls: Sequence[CallRecord]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from api.episode_presenters import episode_view
 from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.services import event_record
 from console.object_store import client as object_store
@@ -66,6 +67,14 @@ def test_a_row_that_comes_again_replaces_what_was_known_and_keeps_its_pack(runni
     record = EpisodeRecord.objects.get(episode_id="epi_1")
     assert (record.fate, record.trained_step, record.advantage, record.pack) == ("trained", 3, 0.5, pack)
     assert record.agents == "|solver||critic|" and EpisodeRecord.objects.count() == 2
+
+
+def test_what_was_refused_of_an_episodes_calls_stands_with_it(running) -> None:
+    call = {"at": 1.0, "status": 400, "path": "POST /messages", "message": "tools[0] has no name."}
+    save(running, row(1, refused={"count": 26, "last": [call]}), row(2))
+    told, silent = (episode_view(EpisodeRecord.objects.get(episode_id=f"epi_{number}")) for number in (1, 2))
+    assert told.refused is not None and told.refused.count == 26 and told.refused.last[0].message in told.warning
+    assert silent.refused is silent.warning is None
 
 
 def test_the_same_id_in_two_sessions_is_two_episodes(project, running) -> None:

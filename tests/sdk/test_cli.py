@@ -12,6 +12,7 @@ from sdk.rest_server import API_KEY
 
 from tinkerscript import InvalidRequest
 from tinkerscript.downloads import checkpoints
+from tinkerscript.wire.episodes import RefusedCalls
 from tinkerscript.wire.events import StepMetrics
 from tinkerscript.wire.version import VERSION
 
@@ -186,6 +187,18 @@ def test_episodes_are_downloaded_after_the_end(server, session, run, tmp_path):
     code, out, _ = run("episodes", session.id, str(tmp_path))
     assert (code, out.split()) == (0, [str(tmp_path / "part-000001.parquet")])
     assert (tmp_path / "part-000001.parquet").read_bytes() == b"rows"
+
+
+def test_episodes_are_listed_with_what_was_refused_of_their_calls(server, session, run):
+    session.begin_episode("a")
+    session.end_episode(0.5)
+    [view] = server.episodes.values()
+    call = {"at": 1.0, "status": 400, "path": "POST /messages", "message": "tools[0]\nhas no name."}
+    refused = RefusedCalls.model_validate({"count": 26, "last": [call]})
+    server.episodes[view.episode_id] = view.model_copy(update={"refused": refused})
+    code, out, _ = run("episodes", session.id, "--list")
+    told = "26 calls were refused: tools[0] has no name. (400, POST /messages)"
+    assert (code, out.strip().split("\t")[1:]) == (0, ["a", "accepted", "0.5", "1", "", told])
 
 
 def test_stop_ends_the_session(server, session, run):

@@ -2682,6 +2682,8 @@ export interface components {
              * @description Why it was abandoned, expired, or not trained.
              */
             reason: string | null;
+            /** @description What was refused of its calls; null: nothing. */
+            refused: components["schemas"]["RefusedCalls"] | null;
             /** Reward */
             reward: number | null;
             /** Rewards By Agent */
@@ -3692,6 +3694,36 @@ export interface components {
             sessions: components["schemas"]["Held"];
             /** @description Checkpoints, archived episodes, copies of journals and uploads under way. */
             storage_bytes: components["schemas"]["Held"];
+        };
+        /**
+         * RefusedCall
+         * @description A call that the gateway refused. Nothing was sampled for it.
+         */
+        RefusedCall: {
+            /**
+             * At
+             * @description Unix time in seconds.
+             */
+            at: number;
+            /** Message */
+            message: string;
+            /**
+             * Path
+             * @description With its method, below the episode's base_url.
+             */
+            path: string;
+            /** Status */
+            status: number;
+        };
+        /**
+         * RefusedCalls
+         * @description What was refused of an episode's calls: how many, and the last messages, of which none follows its equal.
+         */
+        RefusedCalls: {
+            /** Count */
+            count: number;
+            /** Last */
+            last: components["schemas"]["RefusedCall"][];
         };
         /**
          * ResourceColumns

@@ -14,8 +14,9 @@ from tinkerscript.errors import InvalidRequest
 from tinkerscript.sessions.session import Session
 from tinkerscript.viewer.run_folder import RunFolder
 from tinkerscript.viewer.server import Viewer
+from tinkerscript.wire.episodes import EpisodeView
 
-from .terminal import connection
+from .terminal import connection, rows_print
 
 
 def download(
@@ -30,11 +31,27 @@ def download(
         print(which.download_checkpoint(ready, path) if ready else which.download_tuned_model(path))
 
 
-def episodes(session_id: str, path: Annotated[Path, typer.Argument()] = Path("episodes")) -> None:
-    """Download every archived episode as Parquet, also of a session that has ended; prints the files."""
+def episodes(
+    session_id: str,
+    path: Annotated[Path, typer.Argument()] = Path("episodes"),
+    listed: Annotated[bool, typer.Option("--list", help="Print them, newest first, and download nothing.")] = False,
+) -> None:
+    """Download every archived episode as Parquet, also of a session that has ended; prints the files.
+
+    --list prints each with its state, reward, calls, and what was refused of its calls.
+    """
     with connection() as transport:
+        if listed:
+            columns = ("episode", "task", "state", "reward", "calls", "reason", "refused")
+            rows_print(columns, map(_episode_row, Session(transport, session_id).episodes()))
+            return
         for part in Session(transport, session_id).download_episodes(path):
             print(part)
+
+
+def _episode_row(view: EpisodeView) -> tuple[object, ...]:
+    refused = " ".join(view.refused.sentence.split()) if view.refused else None
+    return view.episode_id, view.task, (view.fate or view.state).value, view.reward, view.calls, view.reason, refused
 
 
 def record(session_id: str, path: Annotated[Path, typer.Argument()] = Path("run")) -> None:

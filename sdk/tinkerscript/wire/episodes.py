@@ -11,6 +11,8 @@ from .checkpoints import DownloadFile
 
 MAX_HEARTBEATS = 500  # episodes of one request
 MAX_RESCORED = 500  # the same
+MAX_REFUSED_TOLD = 3  # calls of an episode whose refusals are kept, the last ones
+MAX_REFUSED_TEXT = 400  # characters of a message
 
 
 class EpisodeState(StrEnum):
@@ -161,6 +163,28 @@ class AnnotationList(Response):
     items: list[EpisodeAnnotation]
 
 
+class RefusedCall(Response):
+    """A call that the gateway refused. Nothing was sampled for it."""
+
+    at: float = Field(description="Unix time in seconds.")
+    status: int
+    path: str = Field(max_length=MAX_REFUSED_TEXT, description="With its method, below the episode's base_url.")
+    message: str = Field(max_length=MAX_REFUSED_TEXT)
+
+
+class RefusedCalls(Response):
+    """What was refused of an episode's calls: how many, and the last messages, of which none follows its equal."""
+
+    count: int = Field(ge=1, le=2**31 - 1)
+    last: list[RefusedCall] = Field(max_length=MAX_REFUSED_TOLD)
+
+    @property
+    def sentence(self) -> str:
+        """Example: ``26 calls were refused: tools[0] has no name. (400, POST /chat/completions)``"""
+        told = "; ".join(f"{call.message} ({call.status}, {call.path})" for call in reversed(self.last))
+        return f"{self.count} {'call was' if self.count == 1 else 'calls were'} refused: {told}"
+
+
 class EpisodeView(Response):
     """One episode as the session's journal has it."""
 
@@ -196,6 +220,7 @@ class EpisodeView(Response):
     )
     prompt: str = Field("", description="The end of what it was asked: of the first prompt's last message.")
     answer: str = Field("", description="The beginning of its last answer.")
+    refused: RefusedCalls | None = Field(None, description="What was refused of its calls; null: nothing.")
     has_tokens: bool = Field(False, description="Whether its calls and tokens are in the object store.")
     idle_at: float | None = Field(
         None,

@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat
 
 from ..base import Request, Response
 from ..calls import DriftPoint, EpisodeReport
-from ..episodes import EpisodeView
+from ..episodes import EpisodeView, RefusedCalls
 from ..events import Event
 from .outline import EpisodeOutline
 from .ratios import RATIO_EDGES
@@ -77,6 +77,7 @@ class EpisodeRow(Request):
     )
     prompt: str = Field("", max_length=EXCERPT_CHARACTERS, description="The end of the first prompt's last message.")
     answer: str = Field("", max_length=EXCERPT_CHARACTERS, description="The beginning of the last answer.")
+    refused: RefusedCalls | None = None
     begun_at: FiniteFloat
     deadline_at: FiniteFloat | None = None
     ended_at: FiniteFloat | None = None
