@@ -42,7 +42,7 @@ def episode_view(record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation]
         agents=[label for label in record.agents.split("|") if label],
         has_tokens=record.pack_id is not None,
         refused=refused,
-        warning=refused and refused.sentence,
+        warning=refused.sentence if refused else None,
         annotations=[annotation_view(row) for row in annotations],
     )
 

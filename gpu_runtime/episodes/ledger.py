@@ -265,9 +265,9 @@ class Episodes:
     async def _shown(self, record: EpisodeRecord) -> EpisodeView:
         if (episode := self.open.get(record.id)) is None:
             refused = await self._refused(record.id)
-            return record.view(refused=refused, warning=refused and refused.sentence)
+            return record.view(refused=refused, warning=refused.sentence if refused else None)
         refused = episode.refused.view()
-        warning = episode.warning or (refused and refused.sentence)
+        warning = episode.warning or (refused.sentence if refused else None)
         idle_at = episode.idle_at(self.open.idle_timeout_s)
         return record.view(idle_at=idle_at, warning=warning, refused=refused)
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from .judge import LlmJudge
+    from .outputs import WorkflowOutput
     from .reports import Report
     from .serving import ServedModel, serve
     from .sessions.session import Session
