@@ -141,10 +141,9 @@ class EpisodePack(models.Model):
 
 
 class EpisodeRecord(models.Model):
-    """An episode as its runtime last reported it, so that it can be found in every state of its session.
+    """An episode as its runtime last reported it, by the columns of ``EpisodeRow`` (``wire.reading.trajectories``).
 
-    Columns are those of ``EpisodeRow`` (``tinkerscript.wire.reading.trajectories``). ``agents`` has each label between
-    lines: one can be looked for with ``|label|``. ``pack`` has its calls and tokens, once they are in the store.
+    ``agents`` has each label between lines, to look for ``|label|``. ``pack``: its calls and tokens, once stored.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="episode_records", db_index=False)

@@ -2,9 +2,9 @@
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.refusals import VolumeFull
@@ -29,3 +29,13 @@ class JournalExecutor:
     def close(self) -> None:
         """Finish what was taken and end the thread."""
         self._worker.shutdown(wait=True)
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which goes on if the caller is cancelled: what is on disk must be so in memory."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

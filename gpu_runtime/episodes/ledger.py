@@ -9,20 +9,20 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
 from gpu_runtime.episodes.advice import Notices
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
-from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
-from gpu_runtime.episodes.refused_calls import RefusalNotices, calls_refused
+from gpu_runtime.episodes.progress import calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
@@ -45,7 +45,6 @@ from tinkerscript.wire.sessions import Accounting
 
 HOLD_S = 20.0  # how long a begin may be held before the client must send it again
 SWEEP_S = 1.0
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -68,7 +67,7 @@ class Episodes:
         )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
-        self._refusals = RefusalNotices()
+        self._refused_episodes = 0  # told of at the first, and each time that their number has doubled
         self.on_refused: Callable[[dict[str, Any]], None] = lambda event: None
         self.eraser: Callable[[str], Awaitable[None]] | None = None  # erases an episode everywhere in this runtime
         self._clocks: asyncio.Task[None] | None = None
@@ -111,12 +110,8 @@ class Episodes:
         episode = self.open.get(episode_id)
         if episode is None:
             return await self._end_again(episode_id, output)
-        ended = await _to_its_end(self._end(episode, output))
+        ended = await to_its_end(self._end(episode, output))
         return ended or await self._end_again(episode_id, output)
-
-    def refused(self, episode: OpenEpisode, *, status: int, path: str, message: str) -> None:
-        """A call of ``episode`` was refused."""
-        episode.refused.add(at=self.open.now(), status=status, path=path, message=message)
 
     async def abandon(self, episode_id: str, reason: str) -> EpisodeView:
         """Give an episode up; one that is over without a sample stays as it is. Raises NotFound, OutputConflict."""
@@ -162,7 +157,7 @@ class Episodes:
         records = await self._executor.run(self._journal.episodes.page, before=before, limit=limit + 1)
         more = str(records[limit - 1].seq) if len(records) > limit else None
         kept = [record for record in records[:limit] if record.reason != ERASED]
-        refused = await self._executor.run(self._journal.refusals.of, [record.id for record in kept])
+        refused = await self._executor.run(self._journal.episodes.refused_of, [record.id for record in kept])
         items = [record.view(brief=True, refused=refused.get(record.id)) for record in kept]
         return EpisodeList(items=items, next_cursor=more)
 
@@ -218,9 +213,11 @@ class Episodes:
         self._repeated.forget(episode.id)
         self.open.touch()
         self._changes.notify()
-        if (refused := episode.refused.view()) is not None and self._refusals.told():
-            episode.warning = episode.warning or refused.sentence
-            self.on_refused(calls_refused(episode.id, refused))
+        if (refused := episode.refused.view()) is not None:
+            self._refused_episodes += 1
+            if self._refused_episodes & (self._refused_episodes - 1) == 0:
+                episode.warning = episode.warning or refused.sentence
+                self.on_refused(calls_refused(episode.id, refused))
         return record
 
     async def _end(self, episode: OpenEpisode, output: WorkflowOutput) -> EpisodeView | None:
@@ -239,19 +236,19 @@ class Episodes:
                 if episode.id in self.open:
                     await self._close(episode, write, reason)
 
-        await _to_its_end(drop())
+        await to_its_end(drop())
 
     def _written(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
         """What ``write`` returns; what was refused of its calls is kept with it."""
         if (refused := episode.refused.view()) is None:
             return write(episode.id, *values)
         with self._journal.database.transaction():
-            self._journal.refusals.keep(episode.id, refused)
+            self._journal.episodes.refused_keep(episode.id, refused)
             return write(episode.id, *values)
 
     def _complete(self, episode_id: str, output: WorkflowOutput) -> EpisodeRecord:
         calls = self._journal.calls.of_episode(episode_id)
-        check_output(output, calls, self._journal.refusals.of([episode_id]).get(episode_id))
+        check_output(output, calls, self._journal.episodes.refused_of([episode_id]).get(episode_id))
         return self._journal.episodes.end(episode_id, output, report(calls))
 
     async def _end_again(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
@@ -272,7 +269,7 @@ class Episodes:
         return record.view(idle_at=idle_at, warning=warning, refused=refused)
 
     async def _refused(self, episode_id: str) -> RefusedCalls | None:
-        return (await self._executor.run(self._journal.refusals.of, [episode_id])).get(episode_id)
+        return (await self._executor.run(self._journal.episodes.refused_of, [episode_id])).get(episode_id)
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
         record = await self._executor.run(self._journal.episodes.get, episode_id)
@@ -290,16 +287,6 @@ class Episodes:
                 log.exception("An episode could not be expired; the next sweep tries again.")
             due_at = min((e.due_at(self.open.idle_timeout_s) for e in self.open.all()), default=math.inf)
             await asyncio.sleep(min(SWEEP_S, max(0.01, due_at - self.open.now())))
-
-
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which goes on if the caller is cancelled: what is on disk must be so in memory."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
 
 
 def _closed(record: EpisodeRecord) -> EpisodeClosed:

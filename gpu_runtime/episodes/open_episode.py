@@ -1,16 +1,37 @@
 """One open episode in memory: its clocks, the calls in flight, and what later calls can continue."""
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 
-from gpu_runtime.episodes.refused_calls import RefusalTally
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.rendering.conversation import Conversation
+from tinkerscript.wire.episodes import MAX_REFUSED_TEXT, MAX_REFUSED_TOLD, RefusedCall, RefusedCalls
 
 # The SDK sends a heartbeat every 10 s or more often: silence for three of them means that the client is gone. Clients
 # of before send one every 30 s, for each episode by itself.
 LIVE_S, LIVE_ALONE_S = 30.0, 75.0
 STOP_CALLS_S = 30.0
+
+
+class RefusalTally:
+    """What was refused of an episode's calls: a tally, which is forgotten where its runtime is killed."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: deque[RefusedCall] = deque(maxlen=MAX_REFUSED_TOLD)
+
+    def add(self, *, at: float, status: int, path: str, message: str) -> None:
+        """One more. Of equal ones in a row the last alone is kept."""
+        self._count += 1
+        call = RefusedCall(at=at, status=status, path=path[:MAX_REFUSED_TEXT], message=message[:MAX_REFUSED_TEXT])
+        if self._last and (self._last[-1].path, self._last[-1].message) == (call.path, call.message):
+            self._last.pop()
+        self._last.append(call)
+
+    def view(self) -> RefusedCalls | None:
+        """None where nothing was refused."""
+        return RefusedCalls(count=self._count, last=list(self._last)) if self._count else None
 
 
 @dataclass(eq=False)

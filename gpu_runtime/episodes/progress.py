@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.journal.records import EpisodeRecord
+from tinkerscript.wire.episodes import RefusedCalls
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import PHASE_WAITING
 
@@ -45,6 +46,18 @@ Report = Callable[[EventKind, dict[str, Any], str], None]
 def episode_event_report(report: Report, event: dict[str, Any]) -> None:
     """Put an event about one episode into the session's record, once for each of its names."""
     report(EventKind.EVENT, event, f"{event['name']} {event['episode_id']}")
+
+
+def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
+    """The event about it, without the messages: they may quote what the agent sent, and are erased with the episode."""
+    last, many = refused.last[-1], "1 call" if refused.count == 1 else f"{refused.count} calls"
+    were = "was" if refused.count == 1 else "were"
+    event = {"name": "calls_refused", "episode_id": episode_id, "count": refused.count}
+    reason = f"{many} of episode {episode_id} {were} refused, the last with {last.status} at {last.path}"
+    return event | {
+        "reason": reason,
+        "hint": "Its page has the messages, and so has tinkerscript episodes --list.",
+    }
 
 
 def dropped_report(report: Report, records: Sequence[EpisodeRecord], why: str, hint: str) -> None:

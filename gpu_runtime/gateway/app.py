@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
@@ -186,7 +187,7 @@ def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
     with contextlib.suppress(BadKey, EpisodeClosed):  # of no episode that is open
         path = f"{request.method} {request.url.path.removeprefix('/v1')}"
         episode = episodes.recorder.authenticate(episode_key(request))
-        episodes.refused(episode, status=error.status, path=path, message=error.sentences)
+        episode.refused.add(at=time.time(), status=error.status, path=path, message=error.sentences)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -1,13 +1,13 @@
 """Episodes in the journal: how they begin and end, and where each one is in the accounting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.records import EpisodeRecord, dump
 from gpu_runtime.journal.rows import read_accounting, read_episode
 from gpu_runtime.journal.schema import EpisodeNotOpen
-from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
+from tinkerscript.wire.episodes import EpisodeState, RefusedCalls, WorkflowOutput
 from tinkerscript.wire.sessions import Accounting
 
 WAITING = "state = 'completed' AND fate IS NULL AND NOT eval"
@@ -96,6 +96,18 @@ class EpisodeTable:
                 " CASE WHEN state = 'abandoned' THEN reason END"
             )
         )
+
+    def refused_keep(self, episode_id: str, refused: RefusedCalls) -> None:
+        """What was refused of an episode's calls: one row, whatever an agent sends."""
+        with self._database.transaction() as sql:
+            sql.execute("INSERT OR REPLACE INTO refused_calls VALUES (?, ?)", (episode_id, refused.model_dump_json()))
+
+    def refused_of(self, episode_ids: Iterable[str]) -> dict[str, RefusedCalls]:
+        """By id, of those of these episodes that had some refused."""
+        names = list(episode_ids)
+        places = ", ".join("?" * len(names))
+        rows = self._database.rows(f"SELECT * FROM refused_calls WHERE episode_id IN ({places})", *names)
+        return {row["episode_id"]: RefusedCalls.model_validate_json(row["refused"]) for row in rows}
 
     def require_open(self, episode_id: str) -> None:
         """Raises EpisodeNotOpen. Call it inside the transaction that writes."""

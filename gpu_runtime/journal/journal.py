@@ -13,7 +13,6 @@ from gpu_runtime.journal.call_table import CallTable
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
 from gpu_runtime.journal.model_table import ModelTable
-from gpu_runtime.journal.refusal_table import RefusalTable
 from gpu_runtime.journal.reward_table import RewardTable
 
 MIN_FREE_BYTES = 64 * 2**20
@@ -35,7 +34,6 @@ class Journal:
         self.calls = CallTable(self.database, self.episodes)
         self.batches = BatchTable(self.database, self.episodes, now)
         self.rewards = RewardTable(self.database, self.episodes, now)
-        self.refusals = RefusalTable(self.database)
         self.models = ModelTable(self.database, now)
 
     def hold(self) -> None:

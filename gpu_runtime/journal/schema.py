@@ -177,8 +177,7 @@ CREATE TABLE IF NOT EXISTS archived_episodes (
     place INTEGER NOT NULL
 );
 
--- Ended episodes whose document is in the store with all that training needs of their calls; `pruned`: their calls are
--- there alone. pruning.py
+-- Ended episodes whose document is in the store; `pruned`: their calls are there alone. pruning.py
 CREATE TABLE IF NOT EXISTS stored_documents (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     pruned INTEGER NOT NULL
@@ -195,8 +194,7 @@ CREATE TABLE IF NOT EXISTS reward_changes (
 );
 CREATE INDEX IF NOT EXISTS changes_by_episode ON reward_changes (episode_id, seq);
 
--- Of an episode that is over, as JSON (RefusedCalls of the wire): refusal_table.py.
-CREATE TABLE IF NOT EXISTS refused_calls (
+CREATE TABLE IF NOT EXISTS refused_calls (  -- of an episode that is over
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     refused TEXT NOT NULL
 );

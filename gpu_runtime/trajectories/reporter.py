@@ -149,7 +149,7 @@ class EpisodeReporter:
 
     def _rows(self, told: Sequence[Due]) -> list[EpisodeRow]:
         rows = []
-        refused = self._journal.refusals.of(due.episode_id for due in told)
+        refused = self._journal.episodes.refused_of(due.episode_id for due in told)
         for due in told:
             record = self._journal.episodes.get(due.episode_id)
             assert record is not None, "what is noted refers to episodes by key"
