@@ -153,11 +153,12 @@ def _open(
     limit: aiohttp.ClientTimeout,
 ) -> Any:
     """aiohttp's request, to be awaited or entered."""
-    headers = {"X-Relay-Key": relay_key(session_id=session.id), "X-Request-Id": request_id_of(request.http)}
+    key = relay_key(session_id=session.id, lease_sha256=session.lease_sha256)
+    headers = {"X-Relay-Key": key, "X-Request-Id": request_id_of(request.http)}
     # What is begun with a key, or by a member, ends with it.
     headers["X-Key-Id"] = request.auth.id
-    if key := request.headers.get("Idempotency-Key"):
-        headers["Idempotency-Key"] = key
+    if once := request.headers.get("Idempotency-Key"):
+        headers["Idempotency-Key"] = once
     headers |= trace_headers()
     if body is not None:
         headers["Content-Type"] = "application/json"

@@ -25,6 +25,7 @@ TINKERSCRIPT_PRICES                                what a device-hour costs, for
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
+TINKERSCRIPT_TRUSTED_USERS                         accounts of this machine whose ports are ours: minio,www-data
 TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, one person or one public link
 TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
 TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs and samples go; 0: never
@@ -45,7 +46,7 @@ from django.core.exceptions import ImproperlyConfigured
 from console.config.counting import caches, channel_layers, web_processes_read
 from console.config.data_folder import data_folder_open
 from console.config.database import databases_read
-from console.config.environment import read_int, read_models, read_text, read_url, unknown_refuse
+from console.config.environment import read_int, read_models, read_text, read_url, read_users, unknown_refuse
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
@@ -55,6 +56,7 @@ from console.config.sign_up import origin_default, sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 from console.scheduling.launchers.places import launchers_named, places_read, tables_read
 from console.server.logs import JSON_LINES
+from tinkerscript.processes.port_owner import TRUSTED
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -90,6 +92,8 @@ AUDIT_KEY_FILE = DATA / "audit_key"
 AUDIT_KEY = read_text("TINKERSCRIPT_AUDIT_KEY", "") or read_or_create(AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64))
 # The relay hands requests to any host name that reaches it; cookies and CSRF are bound to PUBLIC_URL below.
 ALLOWED_HOSTS = ["*"]
+# Beside root and this process's own: whose ports of this machine a secret is sent to.
+TRUSTED_USERS = read_users(TRUSTED)
 METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")
 
 LIMITS = limits_read(PUBLIC_URL)

@@ -20,6 +20,8 @@ from api.relay.errors import RelayError, error_for_state, stream_error
 from api.relay.limits import Holding
 from api.relay.routes import routes
 from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
+from console.sessions.runtime.gateway_keys import relay_key
+from console.sessions.selectors import Route
 from tinkerscript.processes.tracing import trace_headers
 from tinkerscript.wire.sessions import SessionState
 
@@ -98,7 +100,8 @@ class RelayedCall:
     url_path: str  # at the gateway, with its query
     headers: CIMultiDict[str]
     body: bytes
-    prepare: Callable[[str], Awaitable[None]] | None = None  # is given the gateway's address before the call is sent
+    by_relay_key: bool = False  # in place of an episode's key among the headers
+    prepare: Callable[[Route], Awaitable[None]] | None = None  # before the call is sent to the gateway there
 
 
 async def proxy_until_end(call: RelayedCall, receive: Receive, send: Send) -> None:
@@ -130,8 +133,8 @@ async def _proxy(call: RelayedCall, send: Send) -> None:
         if route.state is SessionState.READY and route.address:
             url = URL(f"http://{route.address}{call.url_path}", encoded=True)
             try:
-                await _prepare(call, route.address)
-                await _forward_once(call, url, send)
+                await _prepare(call, route)
+                await _forward_once(call, url, route, send)
                 return
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
                 pass  # nothing listens there: the next read of the row gives the reason or the new address
@@ -149,16 +152,16 @@ async def _proxy(call: RelayedCall, send: Send) -> None:
         await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def _prepare(call: RelayedCall, address: str) -> None:
+async def _prepare(call: RelayedCall, route: Route) -> None:
     """Raises ConnectionLost."""
     if call.prepare is not None:
         try:
-            await call.prepare(address)
+            await call.prepare(route)
         except CONNECTION_ERRORS as error:
             raise ConnectionLost from error
 
 
-async def _forward_once(call: RelayedCall, url: URL, send: Send) -> None:
+async def _forward_once(call: RelayedCall, url: URL, route: Route, send: Send) -> None:
     """One try. An event stream is sent chunk by chunk; any other response once it is complete, so it can be retried.
 
     Raises ConnectionLost only when nothing was sent to the client yet.
@@ -166,6 +169,8 @@ async def _forward_once(call: RelayedCall, url: URL, send: Send) -> None:
     is_started = False
     headers = call.headers.copy()
     headers.update(trace_headers())
+    if call.by_relay_key:
+        headers["X-Relay-Key"] = relay_key(session_id=route.session_id, lease_sha256=route.lease_sha256)
     try:
         async with client().request(
             call.method, url, headers=headers, data=call.body or None, allow_redirects=False

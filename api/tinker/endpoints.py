@@ -30,7 +30,6 @@ from api.tinker.relaying import runtime_tell
 from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
-from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import own_loop_check, sampler_is_ready, sampler_of_model, sampler_paths_of
 from console.users.keys import KEY_PREFIX, key_model_check
@@ -96,13 +95,14 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         headers = headers_passed(scope["headers"])
         for credential in CREDENTIALS:  # a runtime never sees a key
             headers.popall(credential, None)
-        headers["X-Relay-Key"] = relay_key(session_id=place.session_id)
         headers[CALLER_HEADER] = caller.key.id
         tell = None
         if place.sampler_id is not None:
             headers[SAMPLER_HEADER] = place.sampler_id
-            tell = partial(runtime_tell, place.session_id, place.sampler_id)
-        call = RelayedCall(place.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, tell)
+            tell = partial(runtime_tell, place.sampler_id)
+        call = RelayedCall(
+            place.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, by_relay_key=True, prepare=tell
+        )
         await proxy_until_end(call, receive, send)
 
 

@@ -19,6 +19,7 @@ from console.errors import InvalidRequest, NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.runtime.gateway_keys import relay_key
+from console.sessions.selectors import Route
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import field_find, training_head, user_error
 
@@ -51,8 +52,8 @@ async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tupl
         if route.state is SessionState.READY and route.address:
             try:
                 if name is not None:
-                    await runtime_tell(session_id, name, route.address)
-                return await _send(session_id, route.address, PATHS.get(kind, f"/api/v1/{kind}"), body, headers)
+                    await runtime_tell(name, route)
+                return await _send(route, PATHS.get(kind, f"/api/v1/{kind}"), body, headers)
             except CONNECTION_ERRORS:
                 routes.drop(session_id)  # it is going, gone or on its way back: its row shows it soon
         if time.monotonic() >= deadline:
@@ -70,19 +71,19 @@ async def relay_refusal(caller: TinkerCaller, model_id: str, seq_id: int, why: s
     return None if answer.status == 404 else answer
 
 
-async def runtime_tell(session_id: str, name: str, address: str) -> None:
-    """Have the runtime at ``address`` know the model or the sampler ``name`` before its first request.
+async def runtime_tell(name: str, route: Route) -> None:
+    """Have the runtime of ``route`` know the model or the sampler ``name`` before its first request.
 
     Raises CONNECTION_ERRORS.
     """
-    if (telling := await told.wanted(name, address)) is None:
+    if (telling := await told.wanted(name, route.address)) is None:
         return
     path, message = telling
     # A runtime may be older than this process, and refuses a field that it does not know.
     said = message.model_dump_json(exclude_defaults=True)
-    answer = await _send(session_id, address, path, said.encode(), [])
+    answer = await _send(route, path, said.encode(), [])
     if answer.status == 200:
-        await told.done(name, address)
+        await told.done(name, route.address)
 
 
 async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str | None]:
@@ -117,12 +118,12 @@ def _field(body: bytes, name: str) -> str:
     return found
 
 
-async def _send(session_id: str, address: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
+async def _send(route: Route, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
     passed = {name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED}
     async with client().post(
-        f"http://{address}{path}",
+        f"http://{route.address}{path}",
         data=body,
-        headers=passed | {"X-Relay-Key": relay_key(session_id=session_id)},
+        headers=passed | {"X-Relay-Key": relay_key(session_id=route.session_id, lease_sha256=route.lease_sha256)},
         timeout=aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_TIMEOUT_S),
         allow_redirects=False,
     ) as response:

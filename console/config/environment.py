@@ -7,6 +7,8 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+from tinkerscript.processes.port_owner import trusted_users
+
 PREFIX = "TINKERSCRIPT_"
 # Not the server's, and set where it runs all the same: the client's, and what launchers give to runtimes.
 OTHERS = frozenset(
@@ -78,6 +80,14 @@ def read_pairs(name: str, *, form: str, source: Mapping[str, str] = os.environ) 
             raise ImproperlyConfigured(f"{name}: {entry!r} does not read {form}.")
         pairs[key] = value
     return pairs
+
+
+def read_users(name: str) -> list[int]:
+    """Accounts of this machine, by name or number, as numbers."""
+    try:
+        return sorted(trusted_users(read_text(name, "")))
+    except ValueError as error:
+        raise ImproperlyConfigured(str(error)) from None
 
 
 def read_models(name: str) -> dict[str, str]:

@@ -20,6 +20,8 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
     ``judging_since`` is when we began to listen: earlier silence is ours.
     """
     state = SessionState(session.state)
+    if not session.lease_sha256:
+        return "the runtime's lease was revoked: another program has the port where it looks for the server"
     if state != SessionState.PROVISIONING:
         silent_since = max(session.lease_expires_at or session.state_since, judging_since)
         if now - silent_since > timedelta(seconds=settings.SILENCE_GRACE_S):

@@ -7,10 +7,13 @@ import logging
 import random
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
+
+from tinkerscript.processes.port_owner import is_trusted, listener_user
 
 log = logging.getLogger(__name__)
 
@@ -21,14 +24,16 @@ PORT_RANGE = range(23_000, 30_000)
 PORTS_TRIED = 100
 # What a predecessor that is being killed holds is free again by then.
 WAIT_S, POLL_S = 3.0, 0.1
-PROBE_TIMEOUT_S = 1.0
 
 
-def lease_listener(*, wait_s: float = WAIT_S) -> socket.socket | None:
+def lease_listener(
+    *, wait_s: float = WAIT_S, on_lost: Callable[[int], object] = lambda port: None
+) -> socket.socket | None:
     """A listening socket for the lease process, or None where runtimes were given another address and no port is set.
 
     The port of the settings on HOST, else the one of the last start on this machine alone, which is waited for, else a
-    free one. Raises OSError when the port of the settings is taken, or none is free.
+    free one. Raises OSError when the port of the settings is taken, or none is free. ``on_lost`` is called with the
+    port of the last start that another program has: the leases of who looks for us there are good no more.
     """
     if settings.LEASE_PORT:
         return listen(settings.HOST, settings.LEASE_PORT)
@@ -41,6 +46,7 @@ def lease_listener(*, wait_s: float = WAIT_S) -> socket.socket | None:
         port = listener.getsockname()[1]
         if kept:
             log.warning("port %d is taken: the lease process has %d, where no running runtime looks", kept, port)
+            on_lost(kept)
         _path().parent.mkdir(parents=True, exist_ok=True)
         _path().write_text(str(port))
     return listener
@@ -53,18 +59,14 @@ def runtime_server_url() -> str:
     if settings.LEASE_URL:
         return settings.LEASE_URL
     port = _kept_port()
-    return f"http://127.0.0.1:{port}" if port and _is_listened_on(port) else settings.INTERNAL_URL
+    return f"http://127.0.0.1:{port}" if port and _is_ours(port) else settings.INTERNAL_URL
 
 
-def _is_listened_on(port: int) -> bool:
-    """Not where a server of several processes was started by hand in the folder of an earlier ``manage.py up``."""
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=PROBE_TIMEOUT_S).close()
-    except ConnectionRefusedError:
-        return False
-    except OSError:  # its backlog is full, or this process has no file left: nothing says that it is gone
-        return True
-    return True
+def _is_ours(port: int) -> bool:
+    """Not where a server of several processes was started by hand in the folder of an earlier ``manage.py up``, and
+    not while another user of this machine listens there."""
+    uid = listener_user("127.0.0.1", port)
+    return uid is not None and is_trusted(uid)
 
 
 def _listen_when_free(port: int, wait_s: float) -> socket.socket | None:

@@ -139,18 +139,23 @@ def session_counts(place: str | None = None) -> Counter[str]:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a session's gateway is. ``address`` is host:port, empty while there is none."""
+    """Where a session's gateway is. ``address`` is host:port, empty while there is none.
+
+    ``lease_sha256`` is that of the runtime there, which its relay key is made of.
+    """
 
     session_id: str
     state: SessionState
     address: str
     failure: Failure | None
+    lease_sha256: str
 
 
 def session_route(*, session_id: str) -> Route:
     """The route to a session named by a verified episode key. Raises NotFound."""
-    row = Session.objects.filter(id=session_id).values("state", "address", "failure").first()
+    row = Session.objects.filter(id=session_id).values("state", "address", "failure", "lease_sha256").first()
     if row is None:
         raise NotFound("There is no such session.")
     failure = Failure.model_validate(row["failure"]) if row["failure"] else None
-    return Route(session_id=session_id, state=SessionState(row["state"]), address=row["address"], failure=failure)
+    state = SessionState(row["state"])
+    return Route(session_id, state, row["address"], failure, row["lease_sha256"])

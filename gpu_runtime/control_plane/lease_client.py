@@ -19,6 +19,7 @@ from gpu_runtime.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from gpu_runtime.processes.checked_peers import peers_checked_async
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 from tinkerscript.wire.version import VERSION
 
@@ -62,6 +63,7 @@ class LeaseClient:
             headers={"Authorization": f"Bearer {config.lease}", "Content-Type": "application/json"},
             timeout=None,  # every attempt stands under one deadline as a whole: see send
             verify=tls_context(),
+            event_hooks={"request": [peers_checked_async]},
             trust_env=False,  # the control plane is named exactly; no proxy of the machine stands before it
         )
 

@@ -21,6 +21,8 @@ import urllib3
 
 from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import StoreUnavailable
+from gpu_runtime.processes.checked_peers import peers_checked
+from tinkerscript.processes.port_owner import pool_checked
 from tinkerscript.wire.runtime import StoredFile
 
 log = logging.getLogger(__name__)
@@ -168,9 +170,13 @@ async def transfer_open(patience_s: float) -> AsyncIterator[Transfer]:
     """A transfer for one ``run``."""
     limits = urllib3.Timeout(connect=TIMEOUT.connect, read=TIMEOUT.read)
     with (
-        httpx.Client(timeout=TIMEOUT, trust_env=False, verify=tls_context()) as client,
+        httpx.Client(
+            timeout=TIMEOUT, trust_env=False, verify=tls_context(), event_hooks={"request": [peers_checked]}
+        ) as client,
         urllib3.PoolManager(maxsize=PARALLEL, retries=False, timeout=limits, ssl_context=tls_context()) as downloads,
     ):
+        pools = downloads.pool_classes_by_scheme
+        downloads.pool_classes_by_scheme = pools | {"http": pool_checked(pools["http"])}
         yield Transfer(client, downloads, threading.Event(), patience_s)
 
 

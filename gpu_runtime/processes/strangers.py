@@ -1,59 +1,41 @@
 """Whether another user of this machine takes part in the collectives of a trainer's ranks or an engine's workers.
 
 gloo takes whoever connects first, and sends the number that comes next, for the peer that it waits for: there is no
-authentication. /proc/net/tcp (proc(5)) says whose each end of a connection on one machine is. An end on another node
-is not in it: between nodes the network has to be the cluster's own (docs/operations/launchers.md).
+authentication. The kernel says whose each end of a connection on one machine is. About an end on another node it says
+nothing: between nodes the network has to be the cluster's own (docs/operations/launchers.md).
 """
 
 import os
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
+import socket
+from collections.abc import Iterator
+from contextlib import closing, suppress
 
-ESTABLISHED = "01"
-TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+from tinkerscript.processes.port_owner import is_trusted, peer_user
 
 
 class StrangerConnected(RuntimeError):
     """Another user's process is connected to this one."""
 
 
-class End(NamedTuple):
-    """One end of a connection; addresses as the kernel writes them, in hexadecimal."""
-
-    local: str
-    remote: str
-    uid: int
-    inode: int
-
-
 def strangers_refuse() -> None:
     """Raises StrangerConnected. Call it once the peers of a process group are connected, before anything is sent."""
-    ends = [end for table in TABLES for end in _ends(Path(table))]
-    whose, own = {(end.local, end.remote): end.uid for end in ends}, _own_sockets()
-    for end in ends:
-        uid = whose.get((end.remote, end.local), end.uid)
-        if end.inode in own and uid != end.uid:
-            port = int(end.local.rpartition(":")[2], 16)
-            raise StrangerConnected(
-                f"user {uid} of this machine has connected to port {port}, where this process waits for the "
-                "others of its group: it could have taken the place of one. The group is not used"
-            )
+    for connection in _own_connections():
+        with closing(connection), suppress(OSError):  # it listens, or it is closed meanwhile
+            uid = peer_user(connection)
+            if uid is not None and not is_trusted(uid):
+                raise StrangerConnected(
+                    f"user {uid} of this machine has connected to port {connection.getsockname()[1]}, where this "
+                    "process waits for the others of its group: it could have taken the place of one. The group is "
+                    "not used"
+                )
 
 
-def _ends(table: Path) -> list[End]:
-    with suppress(FileNotFoundError):  # a kernel without IPv6
-        rows = [line.split() for line in table.read_text().splitlines()[1:]]
-        return [End(row[1], row[2], int(row[7]), int(row[9])) for row in rows if row[3] == ESTABLISHED]
-    return []
-
-
-def _own_sockets() -> set[int]:
-    """The inodes of the sockets that this process has open."""
-    found = set()
+def _own_connections() -> Iterator[socket.socket]:
+    """Of TCP, each by a descriptor of its own, for the caller to close."""
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the one that lists them
-            kind, _, inode = os.readlink(f"/proc/self/fd/{descriptor}").partition(":[")
-            if kind == "socket":
-                found.add(int(inode.rstrip("]")))
-    return found
+        with suppress(OSError):  # the one that lists them, and what is no socket
+            found = socket.socket(fileno=os.dup(int(descriptor)))
+            if found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM:
+                yield found
+            else:
+                found.close()

@@ -61,7 +61,7 @@ async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, 
     (request, sent) = gateway.requests[0]
     assert (request.method, request.path) == ("POST", "/episodes")
     assert json.loads(sent) == {"task": "t", "eval": False, "timeout_s": None, "supersedes": None}
-    assert request.headers["X-Relay-Key"] == relay_key(session_id=served.id)
+    assert request.headers["X-Relay-Key"] == relay_key(session_id=served.id, lease_sha256=served.lease_sha256)
     assert request.headers["Idempotency-Key"] == "k1"
     assert request.headers["X-Request-Id"] == "mine"
     assert "Authorization" not in request.headers  # the user's key stays here

@@ -57,7 +57,8 @@ async def served(project: Project, alice: User, tmp_path: Path) -> AsyncIterator
     stored = await sync_to_async(checkpoint_store)(made["model_id"], "final", "sampler_weights")
     build_tokenizer(tmp_path / "tokenizer", "chatml")
     words = FakeEngine(LightTokenizer(tmp_path / "tokenizer"), context_length=8192)
-    async with opening(tmp_path)(words=words, relay_key=relay_key(session_id=session_id)) as wire:
+    key = relay_key(session_id=session_id, lease_sha256="")
+    async with opening(tmp_path)(words=words, relay_key=key) as wire:
         adapter = wire.store.folder / stored.checkpoint_id
         adapter.mkdir(parents=True)
         (adapter / "adapter.json").write_text('"trained"')

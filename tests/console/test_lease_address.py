@@ -7,6 +7,8 @@ import pytest
 
 from console.server.lease_address import PORT_RANGE, lease_listener, runtime_server_url
 from console.server.uvicorn import port_of
+from support.another_user import require_root
+from support.strangers_port import strangers_port
 
 
 @pytest.fixture
@@ -44,6 +46,17 @@ def test_runtimes_are_given_it_while_something_listens_there(data, settings) -> 
     assert runtime_server_url() == settings.INTERNAL_URL, "a server that was started by hand in the same folder"
     settings.RUNTIME_SERVER_URL = "http://10.0.0.5:8000"
     assert runtime_server_url() == "http://10.0.0.5:8000" and lease_listener() is None
+
+
+def test_a_port_that_another_user_has_is_given_to_no_runtime_and_its_leases_are_lost(data, settings) -> None:
+    require_root()
+    port, lost = port_taken(lease_listener()), []
+    with strangers_port(port):
+        assert runtime_server_url() == settings.INTERNAL_URL
+        listener = lease_listener(wait_s=0, on_lost=lost.append)
+    assert lost == [port] and port_taken(listener) != port
+    port_taken(lease_listener(on_lost=lost.append))
+    assert lost == [port], "its own is none that is lost"
 
 
 def test_a_lease_process_that_is_started_by_hand_has_the_port_of_its_setting(settings) -> None:

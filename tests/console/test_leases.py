@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from console.errors import InvalidRequest, StaleLease
 from console.live.models import EventRecord
+from console.scheduling import liveness
 from console.sessions.models import EpisodeRecord, RuntimeSpan, Session
 from console.sessions.runtime import leases
 from console.sessions.runtime.episode_reports import rows_save
@@ -98,7 +99,8 @@ def test_a_runtime_registers_loads_and_becomes_ready(project):
     assert assignment.base_model_path.endswith(factories.BASE_MODEL)
     assert assignment.config.grpo_n == 8
     assert [bytes.fromhex(assignment.episode_signing_key)] == leases.episode_signing_keys(session_id=session.id)
-    assert assignment.relay_key == leases.relay_key(session_id=session.id)
+    key = leases.relay_key(session_id=session.id, lease_sha256=session.lease_sha256)
+    assert assignment.relay_key == key
     assert assignment.resume_from is None and assignment.journal is None
     session.refresh_from_db()
     assert session.state == SessionState.LOADING
@@ -127,8 +129,32 @@ def test_registering_again_returns_the_same_and_moves_nothing(project):
 
 def test_the_keys_of_two_sessions_differ(project):
     one, two = (factories.session_make(project).id for _ in range(2))
-    assert leases.relay_key(session_id=one) != leases.relay_key(session_id=two)
+    keys = {leases.relay_key(session_id=each, lease_sha256="a") for each in (one, two)}
+    assert len(keys) == 2
     assert leases.episode_signing_keys(session_id=one) != leases.episode_signing_keys(session_id=two)
+
+
+def test_the_key_of_an_earlier_launch_is_another(project):
+    """Who got it from a port that they took opens nothing with it once the runtime is launched again."""
+    session, token = factories.runtime_make(project)
+    first = leases.runtime_register(session=leases.lease_check(token=token)).relay_key
+    second = leases.runtime_register(session=leases.lease_check(token=leases.lease_issue(session=session))).relay_key
+    assert first != second
+
+
+def test_revoked_leases_change_nothing_and_have_the_reconciler_start_anew(project):
+    """Those of this machine: of a place elsewhere no runtime looks for the server on our loopback."""
+    session, token = factories.runtime_make(project)
+    elsewhere, other = factories.runtime_make(project, place="cluster")
+    assert leases.leases_revoke(place="here") == 1
+    with pytest.raises(StaleLease):
+        leases.lease_check(token=token)
+    assert leases.lease_check(token=other).id == elsewhere.id
+    session.refresh_from_db()
+    assert (session.lease_sha256, session.address) == ("", "")
+    now = timezone.now()
+    assert "revoked" in (liveness.stuck_cause(session, now=now, judging_since=now) or "")
+    assert liveness.stuck_cause(elsewhere, now=now, judging_since=now) is None
 
 
 def test_a_replaced_lease_changes_nothing(project):

@@ -17,6 +17,7 @@ from console.errors import StorageUnavailable
 from console.object_store import client, seaweedfs
 from console.scheduling.processes import wait_until
 from support.another_user import readable_copy, require_root, run_as_nobody
+from support.strangers_port import strangers_port
 
 SECRET = b"what a tenant trained"
 KEY = "sessions/ses_1/model.safetensors"
@@ -208,3 +209,14 @@ def test_credentials_are_still_asked_for_by_s3(store: subprocess.Popen[bytes], d
         client.get(KEY)
     credentials.write_text(kept)
     assert client.get(KEY) == SECRET
+
+
+def test_an_object_is_neither_sent_to_nor_taken_from_a_port_that_another_user_took(settings) -> None:
+    require_root()
+    settings.S3_ACCESS_KEY = settings.S3_SECRET_KEY = "of-the-store"
+    with strangers_port(forged="forged") as stranger:
+        settings.S3_ENDPOINT_URL = f"http://{stranger.address}"
+        for ask in (lambda: client.put(KEY, SECRET), lambda: client.get(KEY)):
+            with pytest.raises(StorageUnavailable, match=f"port {stranger.port} of 127.0.0.1 is another user's"):
+                ask()
+        assert stranger.sent() == b""

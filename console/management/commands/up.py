@@ -37,7 +37,9 @@ from console.scheduling.reconcile import Reconciler
 from console.server.lease_address import lease_listener, listen
 from console.server.web_processes import url_responds, web_environment, web_names, web_responds
 from console.sessions.limits.devices import devices_sync
+from console.sessions.runtime.leases import leases_revoke
 from console.users.sealing import sealed_renew
+from tinkerscript.wire.config import HERE
 
 READY_TIMEOUT_S = 120.0
 GUARDS_TIMEOUT_S = 30.0
@@ -117,7 +119,7 @@ class Command(BaseCommand):
     def _start_lease_process(self) -> None:
         """Beside the web server, so that a stalled one costs no runtime its lease."""
         try:
-            listener = lease_listener()
+            listener = lease_listener(on_lost=self._lease_port_lost)
         except OSError as error:
             raise CommandError(
                 f"The lease process has no port ({error.strerror}): set TINKERSCRIPT_LEASE_PORT to a free one."
@@ -132,6 +134,11 @@ class Command(BaseCommand):
         self._listener = listener
         probe = partial(url_responds, url, timeout_s=PROBE_TIMEOUT_S)
         self._children.start(Child("lease", spawn, grace_s=5.0, probe=probe))
+
+    def _lease_port_lost(self, port: int) -> None:
+        """Another program has it, maybe another user's: no runtime that looks for us there keeps its lease."""
+        revoked = leases_revoke(place=HERE)
+        self._say(f"leases  another program has port {port}; runtimes that start anew: {revoked}")
 
     def _start_web(self) -> None:
         serve, names = ("-m", "console.server.uvicorn"), web_names()

@@ -17,6 +17,7 @@ from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.states import Actor
 from console.sessions.transitions import WITH_RUNTIME, session_move
+from tinkerscript.processes.port_owner import TRUSTED
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
@@ -65,6 +66,8 @@ def runtime_launch(
         "TINKERSCRIPT_LEASE": token,
         "TINKERSCRIPT_RUNTIME_DIR": str(folder),
     }
+    if settings.TRUSTED_USERS and session.place == HERE:
+        environment[TRUSTED] = ",".join(map(str, settings.TRUSTED_USERS))
     handle: dict[str, Any] | None = None
     try:
         if warm and chosen:

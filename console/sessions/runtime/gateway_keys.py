@@ -8,9 +8,13 @@ from django.conf import settings
 from tinkerscript.wire import episode_key
 
 
-def relay_key(*, session_id: str) -> str:
-    """What the control plane sends in X-Relay-Key to this session's gateway, and to no other's."""
-    return hmac.new(settings.SECRET_KEY.encode(), f"relay-key|{session_id}".encode(), hashlib.sha256).hexdigest()
+def relay_key(*, session_id: str, lease_sha256: str) -> str:
+    """What the control plane sends in X-Relay-Key to this session's gateway of this launch, and to no other's.
+
+    ``lease_sha256`` stands for the launch: each has a lease of its own, of 256 random bits.
+    """
+    named = f"relay-key|{session_id}|{lease_sha256}".encode()
+    return hmac.new(settings.SECRET_KEY.encode(), named, hashlib.sha256).hexdigest()
 
 
 def episode_signing_keys(*, session_id: str) -> list[bytes]:

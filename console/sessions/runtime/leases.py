@@ -82,6 +82,12 @@ def lease_issue(*, session: Session) -> str:
     return token
 
 
+def leases_revoke(*, place: str) -> int:
+    """Fence off every runtime of a place, which the reconciler then starts anew; how many there were."""
+    held = Session.objects.filter(place=place).exclude(lease_sha256="")
+    return held.update(**NO_LEASE)
+
+
 def lease_check(*, token: str) -> Session:
     """The session whose runtime holds this lease. Raises StaleLease for any other token.
 
@@ -152,7 +158,7 @@ def runtime_register(*, session: Session) -> Assignment:
         public_url=settings.PUBLIC_URL,
         episode_signing_key=signing_key.hex(),
         previous_episode_signing_keys=[key.hex() for key in previous_keys],
-        relay_key=relay_key(session_id=row.id),
+        relay_key=relay_key(session_id=row.id, lease_sha256=row.lease_sha256),
         lease_seconds=settings.LEASE_S,
         traces_url=settings.TRACES_URL or None,
         resume_from=resume_point(row) if row.kind == SessionKind.EPISODES else None,

@@ -49,7 +49,7 @@ async def test_what_is_too_large_or_cannot_be_unpacked_uses_its_number_up(
 ) -> None:
     made = await alices.model(await alices.session())
     model, session_id = made["model_id"], made["request_id"].partition("|")[0]
-    key = await sync_to_async(relay_key)(session_id=session_id)
+    key = await sync_to_async(relay_key)(session_id=session_id, lease_sha256="")
     await Session.objects.filter(id=session_id).aupdate(state="ready", address=gateway.address)
     async with opening(tmp_path)(relay_key=key, session_id=session_id) as wire:
         gateway.answer = passed_on(wire)
