@@ -43,6 +43,7 @@ from .rows.tensors import RowTensors
 from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
 from .sharding.shards import elements, wholes_drop
+from .states.reading import StateEngine
 from .states.reshard import shards_for
 from .states.resharded_folder import ABOUT, FOLDER, WHOLE_MODEL
 from .token_lists import trained_of
@@ -71,6 +72,7 @@ class RankTrainer:
         self.engine, *_ = deepspeed.initialize(
             model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
         )
+        self.engine.checkpoint_engine = StateEngine(self.engine._config)  # noqa: SLF001
         gradients_sum_in_one(self.engine.optimizer, self.config)
         if self._is_sharded:  # its modules compute from now on
             policy_verify(policy, self.config, self.device)

@@ -55,5 +55,5 @@ async def test_rest_waits_for_the_runtime_and_sends_no_relay_key(
 async def test_nothing_of_the_tinker_wire_is_sent_there(served: Session, taken: StrangersPort) -> None:
     route = await routes.get(served.id)
     with pytest.raises(relaying.CONNECTION_ERRORS):
-        await relaying._send(route, "/api/v1/optim_step", SECRET, [])
+        await relaying._send(route, "/api/v1/optim_step", SECRET, [])  # noqa: SLF001
     assert taken.sent() == b""

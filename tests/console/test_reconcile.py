@@ -30,12 +30,14 @@ def why_queued(session):
 
 
 def test_a_queued_session_is_launched_with_its_lease(world, project, settings):
+    settings.TRUSTED_USERS = [33, 65534]
     session = world.session(project)
     world.tick()
     assert state_of(session) == SessionState.PROVISIONING
     assert session.launch_handle["pid"] == 4711 and session.launcher == "fake"
     (environment,) = world.launcher.alive.values()
     assert environment["TINKERSCRIPT_SERVER_URL"] == "http://127.0.0.1:8000"
+    assert environment["TINKERSCRIPT_TRUSTED_USERS"] == "33,65534", "numbers: it may have other names for them"
     assert environment["TINKERSCRIPT_RUNTIME_DIR"] == str(settings.DATA / "runtimes" / session.id)
     assert leases.lease_check(token=environment["TINKERSCRIPT_LEASE"]) == session
 

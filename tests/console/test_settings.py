@@ -49,6 +49,7 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("TINKERSCRIPT_MODELS", "tiny=relative/folder"),
         ("TINKERSCRIPT_MODELS", "tiny=/no/such/folder"),
         ("TINKERSCRIPT_DEBUG", "yes"),
+        ("TINKERSCRIPT_TRUSTED_USERS", "root,nobody-of-this-name"),
         ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
         ("DATABASE_URL", "nonsense://x"),
         ("REDIS_URL", "localhost:6379"),

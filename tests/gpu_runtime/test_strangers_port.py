@@ -1,6 +1,7 @@
 """A runtime's own connections: another user who has the port of the lease process, or of the store, gets nothing."""
 
-import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from gpu_runtime.config import config_read
 from gpu_runtime.control_plane.lease_client import ControlPlaneAway, LeaseClient
 from gpu_runtime.errors import StoreUnavailable
-from gpu_runtime.object_store.transfer import transfer_open
+from gpu_runtime.object_store.transfer import Transfer, transfer_open
 from support.another_user import require_root
 from support.strangers_port import strangers_port
 from tinkerscript.wire.runtime import Orders, StoredFile
@@ -35,13 +36,13 @@ async def test_no_file_goes_to_or_comes_from_another_users_port(tmp_path: Path) 
     with strangers_port(forged="pickle") as stranger:
         url = f"http://{stranger.address}/bucket/key?signature=s"
         stored = StoredFile(path="weights.bin", size_bytes=6, sha256="0" * 64, url=url)
-        for job in ("part_put", "file_get", "range_get"):
+        jobs: list[Callable[[Transfer], object]] = [
+            lambda transfer: transfer.part_put(url, weights, 0, 21),
+            lambda transfer: transfer.file_get(stored, dest),
+            lambda transfer: transfer.range_get(url, 0, 6),
+        ]
+        for job in jobs:
             async with transfer_open(0.0) as transfer:
-                jobs = {
-                    "part_put": lambda it: it.part_put(url, weights, 0, 21),
-                    "file_get": lambda it: it.file_get(stored, dest),
-                    "range_get": lambda it: it.range_get(url, 0, 6),
-                }
-                with pytest.raises(StoreUnavailable, match=re.escape("another user's of this machine: nobody's")):
-                    await transfer.run([lambda it=transfer, job=job: jobs[job](it)])
+                with pytest.raises(StoreUnavailable, match="another user's of this machine: nobody's"):
+                    await transfer.run([partial(job, transfer)])
         assert stranger.sent() == b"" and not dest.exists()

@@ -12,6 +12,8 @@ from support.strangers_port import strangers_port
 from tinkerscript.processes import port_owner
 from tinkerscript.processes.port_owner import StrangersPort, listener_user, peer_user, peer_verify, trusted_users
 
+KERNEL = port_owner._Kernel  # noqa: SLF001
+
 
 class NoKernel:
     """A service that is confined to some families of sockets."""
@@ -78,19 +80,22 @@ def test_a_listener_that_comes_after_the_connection_does_not_vouch_for_it(monkey
         port_owner.End(port_owner.LISTEN, os.getuid(), 7),  # and this is ours, which came after
         port_owner.End(port_owner.ESTABLISHED, NOBODY, 8),
     ]
-    monkeypatch.setattr(port_owner._Kernel, "find", lambda *_: seen.pop(0))
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
-        with pytest.raises(StrangersPort, match="nobody"):
-            peer_verify(connection)
+    monkeypatch.setattr(KERNEL, "find", lambda *_: seen.pop(0))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as connection,
+        pytest.raises(StrangersPort, match="nobody"),
+    ):
+        peer_verify(connection)
     assert seen == []
 
 
 def test_an_end_on_another_machine_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel has our end of it alone."""
-    find = port_owner._Kernel.find
-    monkeypatch.setattr(port_owner._Kernel, "find", lambda self, *pair: find(self, *pair) if pair[0] == own else None)
+    find = KERNEL.find
+    monkeypatch.setattr(KERNEL, "find", lambda self, *pair: find(self, *pair) if pair[0].port == own else None)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
-        own = port_owner._address(connection.getsockname())
+        own = connection.getsockname()[1]
         assert peer_user(connection) is None
         peer_verify(connection)
 

@@ -18,8 +18,8 @@ def serve(connection):
     with connection:
         while data := connection.recv(1 << 16):
             print(data.hex(), flush=True)
-            head = "HTTP/1.1 200 OK\\r\\ncontent-type: application/json\\r\\netag: x\\r\\ncontent-length: %d\\r\\n\\r\\n"
-            connection.sendall((head % len(forged)).encode() + forged)
+            parts = ["HTTP/1.1 200 OK", "content-type: application/json", "etag: x", f"content-length: {{len(forged)}}"]
+            connection.sendall("\\r\\n".join([*parts, "", ""]).encode() + forged)
 while True:
     if sys.argv[2] == "waits":
         sys.stdin.read()

@@ -82,7 +82,8 @@ class EmaReference:
     def load(self, folder: Path) -> None:
         """Become what ``save`` wrote, of which a rank reads its part."""
         if (folder / FILE).exists():
-            saved = torch.load(folder / FILE, map_location="cpu", mmap=True)  # not on the device of who saved it
+            # Not on the device of who saved it.
+            saved = torch.load(folder / FILE, map_location="cpu", mmap=True, weights_only=True)
         else:
             mapped = tensors_map(folder / SHARDED_FILE / NAME)
             saved = [mapped[str(index)] for index in range(len(self._means))]

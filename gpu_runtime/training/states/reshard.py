@@ -22,6 +22,7 @@ from torch import Tensor
 
 from gpu_runtime.training.rank_spec import RankSpec
 
+from .reading import state_load
 from .resharded_folder import FOLDER, WHOLE_MODEL, resharded_path, saved_by
 
 ALIGNMENT = 2  # times ranks: of the tensor that ZeRO 1 and 2 cut
@@ -93,8 +94,7 @@ def _parts(folder: Path, kind: str) -> list[Path]:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    # Not weights alone: DeepSpeed's own values (its stage, its loss scaler) are in there. The file is this session's.
-    loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False, mmap=True)
+    loaded: dict[str, Any] = state_load(path, map_location="cpu", mmap=True)
     return loaded
 
 

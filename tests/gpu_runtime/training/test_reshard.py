@@ -20,6 +20,7 @@ from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.states import reshard as reshard_module
 from gpu_runtime.training.states.reshard import reshard
 from gpu_runtime.training.states.resharded_folder import saved_by
+from support.forged_pickle import Forged
 from support.published_weights import published_weights
 from support.rank_batches import batch
 from support.rank_probe import rank_load_in_sub_groups
@@ -247,3 +248,16 @@ async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(mo
     rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
     assert made["timeout"] == timedelta(seconds=rank_process.COLLECTIVE_S)
     assert max(ranks_module.STEP_S, ranks_module.WEIGHTS_S) <= rank_process.COLLECTIVE_S
+
+
+async def test_a_state_with_a_forged_file_fails_by_name_and_runs_nothing(model, tmp_path) -> None:
+    """As DeepSpeed reads it, by as many ranks as wrote it."""
+    async with ranks(model, 1, dtype="bfloat16") as one:
+        await step(one, 1)
+        await one.save_state(tmp_path / "state")
+    async with ranks(model, 1, tmp_path / "state", dtype="bfloat16") as again:
+        forged = next((tmp_path / "state" / "state").glob("*optim_states.pt"))
+        torch.save({"optimizer_state_dict": Forged(tmp_path / "made")}, forged)
+        with pytest.raises(TrainerFailed, match="StateRefused: .*optim_states.pt was not loaded"):
+            await again.load_state(tmp_path / "state")
+    assert not (tmp_path / "made").exists()
