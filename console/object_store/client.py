@@ -20,7 +20,7 @@ from django.conf import settings
 
 from console.errors import DiskFull, StorageUnavailable
 from console.object_store import free_space, seaweedfs
-from tinkerscript.processes.port_owner import StrangersPort, pool_checked
+from console.object_store.connections import connections_check, strangers_port
 
 GONE = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 HEALTH_KEY = "health"  # what `ready_wait` writes
@@ -277,9 +277,7 @@ def client_of(store: Store) -> Any:
             response_checksum_validation="when_required",
         ),
     )
-    # One dictionary for the connections of this client, and those by a proxy.
-    pools = client._endpoint.http_session._pool_classes_by_scheme  # noqa: SLF001
-    pools["http"] = pool_checked(pools["http"])
+    connections_check(client)
     return client
 
 
@@ -293,19 +291,12 @@ def _code(error: ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "")
 
 
-def _strangers_port(error: BaseException | None) -> str:
-    """What was found at the store's port, behind the error that boto3 makes of it; empty where it is our store."""
-    while error is not None and not isinstance(error, StrangersPort):
-        error = error.__cause__ or error.__context__
-    return str(error) if error else ""
-
-
 @contextmanager
 def _errors() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
         raise StorageUnavailable(
-            f"The object store did not do what it was asked: {_strangers_port(error) or error}",
+            f"The object store did not do what it was asked: {strangers_port(error) or error}",
             hint="Check that it runs, has room, and that the S3_* settings are right; then try again.",
         ) from error

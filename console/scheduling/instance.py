@@ -14,7 +14,8 @@ from console.live.services import event_record
 from console.scheduling.launchers.protocol import launch_instance
 from console.scheduling.models import LeaderLease, ServerInstance
 from console.sessions.models import Desired, Session
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.transitions import NO_LEASE, WITH_RUNTIME
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
@@ -49,6 +50,11 @@ def foreign_runtimes_forget() -> list[str]:
             _suspend(session)
             suspended.append(session.id)
     return suspended
+
+
+def leases_revoke() -> int:
+    """Fence off every runtime of this machine, which the reconciler then starts anew; how many there were."""
+    return Session.objects.filter(place=HERE).exclude(lease_sha256="").update(**NO_LEASE)
 
 
 def _suspend(session: Session) -> None:

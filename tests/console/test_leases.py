@@ -10,6 +10,7 @@ from django.utils import timezone
 from console.errors import InvalidRequest, StaleLease
 from console.live.models import EventRecord
 from console.scheduling import liveness
+from console.scheduling.instance import leases_revoke
 from console.sessions.models import EpisodeRecord, RuntimeSpan, Session
 from console.sessions.runtime import leases
 from console.sessions.runtime.episode_reports import rows_save
@@ -146,7 +147,7 @@ def test_revoked_leases_change_nothing_and_have_the_reconciler_start_anew(projec
     """Those of this machine: of a place elsewhere no runtime looks for the server on our loopback."""
     session, token = factories.runtime_make(project)
     elsewhere, other = factories.runtime_make(project, place="cluster")
-    assert leases.leases_revoke(place="here") == 1
+    assert leases_revoke() == 1
     with pytest.raises(StaleLease):
         leases.lease_check(token=token)
     assert leases.lease_check(token=other).id == elsewhere.id

@@ -23,7 +23,7 @@ from console.scheduling.children import supervisor
 from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads, server_responds
 from console.scheduling.children.starts import python_start, store_start
 from console.scheduling.children.supervisor import Child, Supervisor
-from console.scheduling.instance import foreign_runtimes_forget
+from console.scheduling.instance import foreign_runtimes_forget, leases_revoke
 from console.scheduling.launchers.choice import (
     OtherLauncher,
     WarmRefused,
@@ -37,9 +37,7 @@ from console.scheduling.reconcile import Reconciler
 from console.server.lease_address import lease_listener, listen
 from console.server.web_processes import url_responds, web_environment, web_names, web_responds
 from console.sessions.limits.devices import devices_sync
-from console.sessions.runtime.leases import leases_revoke
 from console.users.sealing import sealed_renew
-from tinkerscript.wire.config import HERE
 
 READY_TIMEOUT_S = 120.0
 GUARDS_TIMEOUT_S = 30.0
@@ -137,7 +135,7 @@ class Command(BaseCommand):
 
     def _lease_port_lost(self, port: int) -> None:
         """Another program has it, maybe another user's: no runtime that looks for us there keeps its lease."""
-        revoked = leases_revoke(place=HERE)
+        revoked = leases_revoke()
         self._say(f"leases  another program has port {port}; runtimes that start anew: {revoked}")
 
     def _start_web(self) -> None:

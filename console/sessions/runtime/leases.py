@@ -82,12 +82,6 @@ def lease_issue(*, session: Session) -> str:
     return token
 
 
-def leases_revoke(*, place: str) -> int:
-    """Fence off every runtime of a place, which the reconciler then starts anew; how many there were."""
-    held = Session.objects.filter(place=place).exclude(lease_sha256="")
-    return held.update(**NO_LEASE)
-
-
 def lease_check(*, token: str) -> Session:
     """The session whose runtime holds this lease. Raises StaleLease for any other token.
 
