@@ -19,8 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
 
 from console.errors import DiskFull, StorageUnavailable
-from console.object_store import free_space, seaweedfs
-from console.object_store.connections import connections_check, strangers_port
+from console.object_store import connections, free_space, seaweedfs
 
 GONE = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 HEALTH_KEY = "health"  # what `ready_wait` writes
@@ -277,8 +276,7 @@ def client_of(store: Store) -> Any:
             response_checksum_validation="when_required",
         ),
     )
-    connections_check(client)
-    return client
+    return connections.checked(client)
 
 
 def _presign(method: str, parameters: dict[str, Any], expires_s: int) -> str:
@@ -297,6 +295,6 @@ def _errors() -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError) as error:
         raise StorageUnavailable(
-            f"The object store did not do what it was asked: {strangers_port(error) or error}",
+            f"The object store did not do what it was asked: {connections.strangers_port(error) or error}",
             hint="Check that it runs, has room, and that the S3_* settings are right; then try again.",
         ) from error

@@ -5,11 +5,12 @@ from typing import Any
 from tinkerscript.processes.port_owner import StrangersPort, pool_checked
 
 
-def connections_check(client: Any) -> None:
-    """From now on, of this client."""
+def checked(client: Any) -> Any:
+    """This client, whose connections are verified from now on."""
     # One dictionary for its own connections, and those by a proxy.
     pools = client._endpoint.http_session._pool_classes_by_scheme  # noqa: SLF001
     pools["http"] = pool_checked(pools["http"])
+    return client
 
 
 def strangers_port(error: BaseException | None) -> str:
