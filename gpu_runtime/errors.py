@@ -11,6 +11,7 @@ RuntimeFault
     EngineMismatch  the engine's log-probabilities are not the trainer's; it is given the weights again, once
     OutOfMemory     the batch does not fit; the trainer starts again from its last state
   FinalFault        no restart would change it: the session fails with its code
+    DeviceMemoryShort    engine and trainer take turns on a device, and do not fit on it together
     PlacementImpossible  this machine has not the devices that the session asks for
     ModelUnsupported     this model, or an option on it, would be trained wrong
     EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
@@ -94,6 +95,11 @@ class FinalFault(RuntimeFault):
 class PlacementImpossible(FinalFault):
     code = "placement_impossible"
     hint = "Leave placement at auto, or give the runtime more devices."
+
+
+class DeviceMemoryShort(FinalFault):
+    code = "out_of_memory"
+    hint = "Set offload_optimizer, lower micro_batch_tokens, or give the session more GPUs or larger ones."
 
 
 class ModelUnsupported(FinalFault):

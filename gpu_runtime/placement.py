@@ -15,10 +15,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.device_split import engine_device_count
 
 from .errors import EngineDead, PlacementImpossible
+
+INSTALL = "make up BUILD=cuda (or requirements/install.sh cuda)"
 
 
 class Closable(Protocol):
@@ -100,12 +103,33 @@ def devices_verify(gpus: int) -> None:
         return
     found = len(gpus_visible())
     if found < gpus:
-        raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime")
+        why = "" if found else f". {_no_device()}"
+        raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime{why}")
     if not found:
         raise PlacementImpossible(
             "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs: set "
-            "TINKERSCRIPT_RUNTIME_GPUS, or TINKERSCRIPT_RUNTIME_IMAGE to an image with the build for CPUs"
+            "TINKERSCRIPT_RUNTIME_GPUS, or TINKERSCRIPT_RUNTIME_IMAGE to an image with the build for CPUs, or install "
+            f"that here (BUILD=cpu). {_no_device()}"
         )
+
+
+def _no_device() -> str:
+    import torch
+
+    nvml = nvml_open()
+    return no_device_words(torch.version.cuda, nvml.driver() if nvml else "")
+
+
+def no_device_words(cuda: str | None, driver: str) -> str:
+    """Why torch sees none: ``cuda`` that it is built for, None for a CPU; ``driver``, "" where there is none."""
+    if not driver:
+        return "nvidia-smi shows none either: this machine has no NVIDIA driver, or its container was given no device."
+    if cuda is None:
+        return f"torch is its build for CPUs, and the machine has driver {driver}: {INSTALL} installs that for CUDA."
+    return (
+        f"torch is built for CUDA {cuda}, and the machine has driver {driver}: CUDA 13 needs driver 580 or newer. Where"
+        " the driver is new enough, look at CUDA_VISIBLE_DEVICES and at the rights of /dev/nvidia*."
+    )
 
 
 def engine_needs_gpu() -> bool:

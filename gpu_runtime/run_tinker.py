@@ -23,6 +23,7 @@ from tinkerscript.wire.training.model_refusals import folder_refusal
 from .config import RuntimeConfig
 from .control_plane.address import address_advertise
 from .control_plane.agent import Agent
+from .engine.tensor_parallel import engine_devices_plan
 from .engine.vllm_sampler import VllmSampler
 from .episodes.journal_executor import JournalExecutor
 from .errors import ControlPlaneRefused, EngineDead, ModelUnsupported, RuntimeFault, TrainerFailed
@@ -157,11 +158,14 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(config, gpus_visible())
+    devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement, most=1)
     trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus)
 
     async def start() -> VllmSampler:
-        gpus = placement.engines()[0]
-        return await VllmSampler.start(model, config, placement.device, gpus=gpus, shares_device=placement.shared)
+        return await VllmSampler.start(
+            model, config, placement.device, gpus=placement.engines()[0], shares_device=placement.shared,
+            memory_share=devices.memory_share,
+        )  # fmt: skip
 
     try:
         async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:

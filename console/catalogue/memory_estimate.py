@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.device_memory import reference_bytes, trainer_kept_bytes
 from tinkerscript.wire.training.device_split import layers_divide
 
 GIB = 1 << 30
@@ -118,10 +119,12 @@ class SessionMemory:
     @property
     def reference(self) -> int:
         """Of a rank."""
-        if self.config.kl_coef == 0 or not self.trains_all:
-            return 0
-        mean = self.shape.parameters * 4 if self.is_half and self.config.reference_decay is not None else 0
-        return self._share(self.model * (2 if self.config.kl_base_coef > 0 else 1) + mean, 3)
+        return reference_bytes(self.config, self.shape.parameters, self.value)
+
+    @property
+    def kept(self) -> int:
+        """What a rank keeps on its GPU between two steps."""
+        return trainer_kept_bytes(self.config, self.shape.parameters, self.value)
 
     @property
     def activations(self) -> int:

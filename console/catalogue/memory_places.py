@@ -2,18 +2,19 @@
 
 On a CPU the ranks are spread evenly over the session's machines, of which the first has all else; where it has too
 little memory for that, the engine is spread over all of them. Of GPUs, each rank has one and engines have the others;
-where there are no others, engines and ranks have the same ones.
+where there are no others, engines and ranks have the same ones. Such a GPU is two places, because the two
+take turns: while a step runs the ranks have all of it, and between steps the engine has what they do not keep.
 """
 
 from collections.abc import Iterator
 
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
+from tinkerscript.wire.training.device_memory import RESERVE_BYTES, engine_room_bytes
 from tinkerscript.wire.training.device_split import SIZES, engine_device_count
 
 from .memory_estimate import PROCESS_BYTES, WORKER_BYTES, ModelShape, SessionMemory
 
-ENGINE_SHARE = {False: 0.92, True: 0.5}  # of a GPU, alone and beside a rank: gpu_runtime/engine/vllm_process.py
 SUMS = ("total_bytes", "available_bytes")
 PARTS = [name for name in MemoryPlace.model_fields if name.endswith("_bytes") and name not in SUMS]
 
@@ -85,26 +86,29 @@ def _gpus(
 ) -> Iterator[MemoryPlace]:
     config = memory.config
     count, is_shared = engine_device_count(config, devices) if trains else (1, False)
-    usable = None if available is None else int(available * ENGINE_SHARE[is_shared])
+    usable = None if available is None else engine_room_bytes(available, memory.kept if is_shared else None)
     spread = _spread(memory, count, usable)
     engines = 1 if is_shared or one_engine else count // spread
     host = {"process_bytes": PROCESS_BYTES}
     offloaded = ["optimizer_bytes"] * config.offload_optimizer + ["activation_bytes"] * config.offload_activations
     for device in range(devices):
-        parts: dict[str, int] = {}
-        has_engine = device < engines * spread
+        name = f"GPU {device + 1} of {devices}"
         rank = (device if is_shared else device - count) if trains else -1
+        has_rank, has_engine = 0 <= rank < config.trainer_ranks, device < engines * spread
         if has_engine:
-            parts |= {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache // spread}
-        if 0 <= rank < config.trainer_ranks:
-            parts |= _of_ranks(memory, 1)
-            parts["handover_bytes"] = memory.handover if rank == 0 else 0
+            of_engine = {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache // spread}
+            first = int(device % spread == 0)
+            yield _place(
+                f"{name}, engine beside the trainer" if is_shared else name, of_engine, usable, engines=first, ranks=0
+            )
+        if has_rank:
+            parts = _of_ranks(memory, 1) | {"handover_bytes": memory.handover if rank == 0 else 0}
             for part in offloaded:
                 host[part] = host.get(part, 0) + parts.pop(part)
-        # What an engine may use of a GPU is a part of it; a rank beside it has the rest.
-        limit = usable if has_engine and not is_shared else available
-        first = int(has_engine and device % spread == 0)
-        yield _place(f"GPU {device + 1} of {devices}", parts, limit, engines=first, ranks=int(rank >= 0))
+            limit = max(0, available - RESERVE_BYTES) if is_shared and available is not None else available
+            yield _place(f"{name}, step" if is_shared else name, parts, limit, engines=0, ranks=1)
+        if not (has_rank or has_engine):
+            yield _place(name, {}, available, engines=0, ranks=0)
     yield _place("host", host, None, engines=0, ranks=0)
 
 

@@ -6,7 +6,7 @@ from console.catalogue.base_models import BaseModel, base_model_resolve, base_mo
 from console.catalogue.memory_estimate import GIB
 from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
-from console.sessions.limits.devices import devices_needed, devices_serving
+from console.sessions.limits.devices import device_bytes, devices_needed, devices_serving
 from console.sessions.limits.nodes import nodes_check, shared_rows_check
 from console.sessions.limits.places import place_choose, place_launcher
 from console.sessions.limits.queue import queue_position_new
@@ -70,9 +70,11 @@ def config_decide(
     if shape is not None:
         memory = memory_predict(
             shape, config, devices=devices, trains=not serves, one_engine=kind is not SessionKind.EPISODES,
-            machine_bytes=limit_bytes, device_bytes=place_launcher(config.place).resources.gpu_memory_bytes,
+            machine_bytes=limit_bytes, device_bytes=device_bytes(config.place) if on_gpu else None,
         )  # fmt: skip
-        memory_check(memory, serves=serves, limit_bytes=limit_bytes)
+        memory_check(
+            memory, serves=serves, limit_bytes=limit_bytes, may_offload=on_gpu and not config.offload_optimizer
+        )
     config = config_resolve(config, shape.parameters if shape else None)
     return config.model_copy(update={"devices": devices or None}), memory, limit_bytes
 
@@ -86,7 +88,7 @@ def engine_nodes(*, model: BaseModel, config: SessionConfig) -> int:
     return memory_predict(shape, config, machine_bytes=limit_bytes).engine_nodes
 
 
-def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | None) -> None:
+def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | None, may_offload: bool = False) -> None:
     """Raises DoesNotFit, with the bytes of each part, for a machine or GPU that holds more than it has."""
     short = place_short(memory)
     if short is None or short.available_bytes is None:
@@ -98,7 +100,8 @@ def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | Non
         f"and may use {available / GIB:.1f} GiB there ({available} bytes).",
         hint="Choose a smaller model."
         if serves
-        else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",
+        else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks"
+        + (", or set offload_optimizer, which keeps 12 bytes a weight in the host's memory." if may_offload else "."),
         details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes, "place": short.name},
     )
 

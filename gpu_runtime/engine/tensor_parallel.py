@@ -1,5 +1,7 @@
-"""Over how many devices one engine spreads its model: the fewest that it fits, because every layer then waits for
-all of them. Arithmetic on the model's folder and the memory of a device, before anything is started.
+"""Over how many devices one engine spreads its model, and which part of their memory it takes.
+
+The fewest that it fits, because every layer then waits for all of them. Arithmetic on the model's folder and the memory
+of a device, before anything is started; what an engine leaves to a trainer on its device is in device_memory.py.
 
 Bytes on each of n devices: weights / n, keys and values of one whole context / n (the heads of keys are shared out, and
 copied where there are fewer than devices), and WORK_BYTES.
@@ -10,11 +12,12 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_runtime.engine.vllm_process import dtype_name, memory_share
+from gpu_runtime.engine.vllm_process import dtype_name
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.health.nvml import nvml_open
 from gpu_runtime.placement import Placement
+from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.device_memory import engine_room_bytes, trainer_kept_bytes
 from tinkerscript.wire.training.device_split import SIZES, layers_divide
 from tinkerscript.wire.training.weight_shapes import weights_count
 
@@ -25,13 +28,17 @@ WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round numbe
 
 @dataclass(frozen=True)
 class EngineNeeds:
-    """What one engine holds in all, and what its layers can be divided by; ``weight_bytes`` 0: not known."""
+    """What one engine holds in all, and what its layers can be divided by; ``weight_bytes`` 0: not known.
+
+    ``kept_bytes`` is what a trainer's rank keeps on each of its devices, None where they are the engine's own.
+    """
 
     weight_bytes: int
     cache_bytes: int = 0  # keys and values of one context
     heads: int = 1
     key_heads: int = 1
     intermediate: int = 1
+    kept_bytes: int | None = None
 
     def divides(self, count: int) -> bool:
         """Whether vLLM can share the layers out among ``count`` devices."""
@@ -42,7 +49,16 @@ class EngineNeeds:
         return self.weight_bytes // count + self.cache_bytes // min(count, self.key_heads) + WORK_BYTES
 
 
-def engine_needs(model: Path, config: SessionConfig) -> EngineNeeds:
+@dataclass(frozen=True)
+class EngineDevices:
+    """``tensor_parallel`` devices of each engine, and the part of their memory that it takes (None: vLLM's default of
+    vllm_process.py, where sizes are not known)."""
+
+    tensor_parallel: int = 1
+    memory_share: float | None = None
+
+
+def engine_needs(model: Path, config: SessionConfig, *, shared: bool = False) -> EngineNeeds:
     """Of the Hugging Face folder ``model`` on a GPU. A folder that does not say its sizes is left to vLLM."""
     count = weights_count(model)
     if not count or not (model / "config.json").exists():
@@ -55,40 +71,53 @@ def engine_needs(model: Path, config: SessionConfig) -> EngineNeeds:
     width = fields.get("head_dim", fields.get("hidden_size", 0) // heads)
     token_bytes = 2 * fields.get("num_hidden_layers", 0) * key_heads * width * value
     return EngineNeeds(
-        count * value, token_bytes * config.max_context_length, heads, key_heads, fields.get("intermediate_size", 1)
-    )
+        count * value, token_bytes * config.max_context_length, heads, key_heads, fields.get("intermediate_size", 1),
+        trainer_kept_bytes(config, count, value) if shared else None,
+    )  # fmt: skip
 
 
-def tensor_parallel_plan(model: Path, config: SessionConfig, placement: Placement) -> int:
-    """Over how many of this machine's devices each engine of ``placement`` spreads. Raises PlacementImpossible."""
+def engine_devices_plan(
+    model: Path, config: SessionConfig, placement: Placement, *, most: int | None = None
+) -> EngineDevices:
+    """What each engine of ``placement`` has of this machine's devices, at most ``most`` of them. Raises
+    PlacementImpossible."""
     if not placement.engine_gpus:
-        return 1
+        return EngineDevices()
     nvml = nvml_open()
-    sizes = [gpu.memory_total_bytes for gpu in nvml.sample()] if nvml else []
-    known = [size for size in sizes if size is not None]
+    memory_bytes = nvml.least_memory_bytes() if nvml else None
     devices = len(placement.engine_gpus)
-    count = tensor_parallel_choose(
-        engine_needs(model, config), devices=devices, memory_bytes=min(known, default=None), shared=placement.shared
-    )
+    needs = engine_needs(model, config, shared=placement.shared)
+    count = tensor_parallel_choose(needs, devices=most or devices, memory_bytes=memory_bytes)
     if idle := devices - count * len(placement.engines(count)):
         log.warning("%d of %d GPUs have no engine: one engine takes %d", idle, devices, count)
-    return count
+    if memory_bytes is None or not needs.weight_bytes:
+        return EngineDevices(count)
+    return EngineDevices(count, engine_room_bytes(memory_bytes, needs.kept_bytes) / memory_bytes)
 
 
-def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: int | None, shared: bool) -> int:
+def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: int | None) -> int:
     """How many of the engine's ``devices``, each with ``memory_bytes`` (None: not known), one engine spreads over.
 
-    ``shared``: the trainer uses them too. Raises PlacementImpossible where not even the weights alone fit.
+    Raises PlacementImpossible where not even the weights fit, or beside a trainer the weights and one context: it would
+    serve until the first step, and not after it.
     """
     if not needs.weight_bytes or memory_bytes is None:
         return 1
     possible = [count for count in SIZES if count <= max(1, devices) and needs.divides(count)]
-    usable = memory_bytes * memory_share(shares_device=shared)
+    usable = engine_room_bytes(memory_bytes, needs.kept_bytes)
     if fitting := next((count for count in possible if needs.device_bytes(count) <= usable), None):
         return fitting
     most = possible[-1]
-    if needs.weight_bytes / most <= usable:  # vLLM measures exactly, and says itself what is missing
+    context = 0 if needs.kept_bytes is None else needs.cache_bytes // min(most, needs.key_heads)
+    if needs.weight_bytes / most + context <= usable:  # vLLM measures exactly, and says itself what is missing
         return most
+    if needs.kept_bytes is not None:
+        raise PlacementImpossible(
+            f"engine and trainer share GPUs of {memory_bytes / GIB:.1f} GiB. Between two steps the trainer keeps"
+            f" {needs.kept_bytes / GIB:.1f} GiB of each, so that an engine may use {usable / GIB:.1f} GiB; its weights"
+            f" and one context are {(needs.weight_bytes / most + context) / GIB:.1f} GiB there. Set"
+            " offload_optimizer, which keeps 12 bytes a weight on the host, or give the session another GPU"
+        )
     raise PlacementImpossible(
         f"the engine's weights are {needs.weight_bytes / GIB:.1f} GiB, {needs.weight_bytes / most / GIB:.1f} GiB on"
         f" each of {most} GPUs, of which an engine may use {usable / GIB:.1f} of {memory_bytes / GIB:.1f} GiB; it has"

@@ -7,6 +7,7 @@ new weights, and its next token is recorded as theirs. So a long answer holds up
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +21,14 @@ from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, engine_parameters
-from gpu_runtime.engine.vllm_process import child_variables, failed_call, how_ended, started_with, vllm_import
+from gpu_runtime.engine.vllm_process import (
+    child_variables,
+    device_turn,
+    failed_call,
+    how_ended,
+    started_with,
+    vllm_import,
+)
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, RuntimeFault, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
@@ -46,9 +54,10 @@ class VllmEngine:
 
     def __init__(
         self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False,
-        others: OtherNodes | None = None,
+        others: OtherNodes | None = None, memory_share: float | None = None,
     ) -> None:  # fmt: skip
         self.llm = llm
+        self._memory_share = memory_share
         self.context_length = context_length
         self.shares_device = shares_device
         self._keeps_calls, self._others = keeps_calls, others
@@ -74,6 +83,7 @@ class VllmEngine:
         shares_device: bool = False,
         gpus: Sequence[str] = (),
         tensor_parallel: int = 1,
+        memory_share: float | None = None,
         others: OtherNodes | None = None,
         awaits_weights: bool = False,
     ) -> "VllmEngine":
@@ -81,7 +91,8 @@ class VllmEngine:
         several nodes NodesDiffer, PlacementImpossible.
 
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
-        ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``.
+        ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``, of
+        whose memory they take ``memory_share``.
         ``others`` are its parts on other nodes, whom it ends with itself; the caller, where it does not start.
         ``awaits_weights``: nothing is sampled before ``load_weights``.
         """
@@ -89,7 +100,7 @@ class VllmEngine:
         try:
             vllm_config = engine_config(
                 model_path, config, device, shares_device=shares_device, tensor_parallel=tensor_parallel,
-                part=others.own if others else None, awaits_weights=awaits_weights,
+                memory_share=memory_share, part=others.own if others else None, awaits_weights=awaits_weights,
             )  # fmt: skip
             if others is not None:
                 await asyncio.to_thread(others.start)
@@ -104,7 +115,7 @@ class VllmEngine:
             raise (await others.cause(dead) if others is not None else dead) from error
         engine = cls(
             llm, config.max_context_length, shares_device=shares_device, keeps_calls=config.max_staleness > 0,
-            others=others,
+            others=others, memory_share=memory_share,
         )  # fmt: skip
         try:
             await engine._prepare(device)
@@ -174,43 +185,38 @@ class VllmEngine:
     async def load_weights(self, folder: Path, version: int) -> None:
         """Let calls in flight finish, or stop between two tokens; take the weights, forget what is cached, go on.
 
-        Raises EngineDead, WeightsRefused. After either nothing is sampled any more: by which weights is not known.
+        Raises DeviceMemoryShort, EngineDead, WeightsRefused. After any of them nothing is sampled any more: by which
+        weights is not known.
         """
         await self._pause_admission()
-        try:
-            async with asyncio.timeout(HANDOVER_S):
-                # Not vLLM's own pause_generation: it sleeps, for outputs on their way. Ours have arrived, or say
-                # themselves which weights they are of.
-                await self.llm.engine_core.pause_scheduler_async(self._pause_mode, True)
-                taken = await self.llm.collective_rpc("take_weights", args=(str(folder),))
-                if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
-                    raise WeightsRefused(refused[0])
-                await self.llm.update_weight_version(self._versions.hand_over(version))
-                await self.llm.resume_generation()
-        except TimeoutError as error:
-            raise EngineDead("the engine did not take the new weights before its deadline") from error
+        async with self._turn("taking the new weights", HANDOVER_S):
+            # Not vLLM's own pause_generation: it sleeps, for outputs on their way. Ours have arrived, or say
+            # themselves which weights they are of.
+            await self.llm.engine_core.pause_scheduler_async(self._pause_mode, True)
+            taken = await self.llm.collective_rpc("take_weights", args=(str(folder),))
+            if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
+                raise WeightsRefused(refused[0])
+            await self.llm.update_weight_version(self._versions.hand_over(version))
+            await self.llm.resume_generation()
         self.open_for_calls.set()
 
     async def sleep(self) -> None:
         """Let calls in flight finish, or stop between two tokens; keep the weights in host memory, free the device's.
 
-        vLLM's level 1: a step that is refused needs the old weights back. Raises EngineDead.
+        vLLM's level 1: a step that is refused needs the old weights back. Raises DeviceMemoryShort, EngineDead.
         """
         await self._pause_admission()
-        try:
-            async with asyncio.timeout(SLEEP_S):
-                await self.llm.sleep(level=1, mode=self._pause_mode)
-        except TimeoutError as error:
-            raise EngineDead("the engine did not free its device before its deadline") from error
+        async with self._turn("freeing its device", SLEEP_S):
+            await self.llm.sleep(level=1, mode=self._pause_mode)
 
     async def wake(self) -> None:
-        """Serve again. Raises EngineDead."""
-        try:
-            async with asyncio.timeout(SLEEP_S):
-                await self.llm.wake_up()
-        except TimeoutError as error:
-            raise EngineDead("the engine did not wake before its deadline") from error
+        """Serve again. Raises DeviceMemoryShort, EngineDead."""
+        async with self._turn("taking its device back after a step", SLEEP_S):
+            await self.llm.wake_up()
         self.open_for_calls.set()
+
+    def _turn(self, doing: str, limit_s: float) -> AbstractAsyncContextManager[None]:
+        return device_turn(self.llm, doing, limit_s, self._memory_share)
 
     async def _pause_admission(self) -> None:
         """Hold new calls back until ``open_for_calls`` is set; wait until those that run have ended, unless they are

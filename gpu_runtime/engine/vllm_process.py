@@ -1,21 +1,23 @@
-"""How vLLM's processes are started here (environment, executor, type of the weights), and how they ended."""
+"""How vLLM's processes are started here (environment, executor, type of the weights), and how they ended or failed."""
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
-from gpu_runtime.errors import EngineDead
+from gpu_runtime.errors import DeviceMemoryShort, EngineDead, WeightsRefused
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.forking import fork_server_begin, forks
 from gpu_runtime.processes.last_words import exit_words
 from gpu_runtime.processes.several_threads import multiprocessing_protect
 from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
+from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.device_memory import OWN_SHARE, SHARED_SHARE
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -28,16 +30,10 @@ IN_PROCESS = "gpu_runtime.engine.executors.PrivateUniProcExecutor"
 # Where a worker is in a process of its own, the core's is bounded by the executor itself.
 BOUNDED = "gpu_runtime.engine.executors.BoundedMultiprocExecutor"
 
-# Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
-# there too; and vLLM's own default.
-SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
+GIB = 1 << 30
+SHORT = "out of memory"  # CUDA's words for it, which torch and vLLM's allocator repeat
 ENDS_S = 5.0  # a core that has failed says so, and ends then
 PRELOADED = "gpu_runtime.engine.cpu.preloaded"  # by name: to import it takes seconds
-
-
-def memory_share(*, shares_device: bool) -> float:
-    """The part of a GPU's memory that an engine uses."""
-    return SHARED_MEMORY if shares_device else OWN_MEMORY
 
 
 def executor(tensor_parallel: int) -> str:
@@ -48,13 +44,14 @@ def executor(tensor_parallel: int) -> str:
     return BOUNDED if tensor_parallel > 1 else IN_PROCESS
 
 
-def placed(*, tensor_parallel: int, shares_device: bool) -> dict[str, Any]:
-    """What vLLM is told of the devices that an engine has."""
+def placed(*, tensor_parallel: int, shares_device: bool, memory_share: float | None = None) -> dict[str, Any]:
+    """What vLLM is told of the devices that an engine has. ``memory_share``: of their memory (None: not planned)."""
+    usual = SHARED_SHARE if shares_device else OWN_SHARE
     return {
         "distributed_executor_backend": executor(tensor_parallel),
         "tensor_parallel_size": tensor_parallel,
         "enable_sleep_mode": shares_device,
-        "gpu_memory_utilization": memory_share(shares_device=shares_device),
+        "gpu_memory_utilization": usual if memory_share is None else memory_share,
     }
 
 
@@ -161,10 +158,46 @@ def how_ended(llm: "AsyncLLM", wait_s: float = 0.0) -> str:
     return "failed (the runtime's log says why)"
 
 
-async def failed_call(llm: "AsyncLLM", error: Exception) -> EngineDead:
-    """What a call raises for vLLM's ``error``: of a core that has ended, vLLM says no more than that it did."""
+async def failed_call(llm: "AsyncLLM", error: Exception, doing: str = "generating") -> EngineDead:
+    """What a call, ``doing`` in words, raises for vLLM's ``error``.
+
+    Of a core that has ended, vLLM says no more than that it did.
+    """
     from vllm.v1.engine.exceptions import EngineDeadError
 
     if isinstance(error, EngineDeadError):
-        return EngineDead(f"the engine's process {await asyncio.to_thread(how_ended, llm, ENDS_S)} while generating")
-    return EngineDead(f"the engine failed while generating: {error}")
+        return EngineDead(f"the engine's process {await asyncio.to_thread(how_ended, llm, ENDS_S)} while {doing}")
+    return EngineDead(f"the engine failed while {doing}: {error}")
+
+
+@asynccontextmanager
+async def device_turn(llm: "AsyncLLM", doing: str, limit_s: float, memory_share: float | None) -> AsyncIterator[None]:
+    """A call of vLLM about the memory of its devices, ``doing`` in words, which ends within ``limit_s``.
+
+    Raises DeviceMemoryShort where the devices have too little, which the next start would meet again; EngineDead for
+    every other failure; WeightsRefused as it is.
+    """
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError as error:
+        raise EngineDead(f"the engine did not end before its deadline: {doing}") from error
+    except WeightsRefused:
+        raise
+    except Exception as error:  # vLLM gives what failed in its core's process no type of its own
+        if SHORT in str(error).lower():
+            raise DeviceMemoryShort(await asyncio.to_thread(_short_words, doing, memory_share)) from error
+        raise await failed_call(llm, error, doing) from error
+
+
+def _short_words(doing: str, memory_share: float | None) -> str:
+    """Both numbers: what the engine takes, and what is free beside the trainer."""
+    told = f"the engine and the trainer do not fit on their GPU together: out of memory while {doing}"
+    nvml = nvml_open()
+    for gpu in nvml.sample() if nvml else []:
+        if gpu.memory_total_bytes is None or gpu.memory_bytes is None:
+            continue
+        total, free = gpu.memory_total_bytes / GIB, (gpu.memory_total_bytes - gpu.memory_bytes) / GIB
+        takes = "" if memory_share is None else f", of which the engine takes {memory_share * total:.1f} GiB"
+        told += f"; {gpu.name} has {total:.1f} GiB{takes}, and {free:.1f} GiB are free"
+    return told

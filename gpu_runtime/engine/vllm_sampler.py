@@ -55,11 +55,11 @@ class VllmSampler:
     @classmethod
     async def start(
         cls, model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
-        shares_device: bool = False,
+        shares_device: bool = False, memory_share: float | None = None,
     ) -> "VllmSampler":  # fmt: skip
         """Load ``model_path`` with room for adapters of ``config.lora_rank``.
 
-        ``shares_device``: the trainer has the same GPU, and the engine takes a part of it. Raises EngineDead,
+        ``shares_device``: the trainer has the same GPU, and the engine takes ``memory_share`` of it. Raises EngineDead,
         EngineUnsupported, ModelUnsupported.
         """
         # Here and not above: vLLM reads its environment when it is imported.
@@ -67,7 +67,8 @@ class VllmSampler:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        arguments = AsyncEngineArgs(**sampler_options(model_path, config, device, shares_device=shares_device))
+        options = sampler_options(model_path, config, device, shares_device=shares_device, memory_share=memory_share)
+        arguments = AsyncEngineArgs(**options)
         try:
             with started_with(child_variables(device, gpus)):
                 start = kept_from_children()(AsyncLLM.from_engine_args)

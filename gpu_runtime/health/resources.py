@@ -13,9 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from tinkerscript.wire.reading.resources import ResourceSample
-
-from .nvml import Nvml, nvml_open
+from tinkerscript.processes.nvml import Nvml, nvml_open
+from tinkerscript.wire.reading.resources import MAX_GPUS, GpuSample, ResourceSample
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +77,7 @@ class Usage:
             memory_total_bytes=memory[1],
             disk_free_bytes=disk.free,
             disk_total_bytes=disk.total,
-            gpus=nvml.sample() if nvml else [],
+            gpus=[GpuSample(**gpu._asdict()) for gpu in nvml.sample()[:MAX_GPUS]] if nvml else [],
         )
 
     def _processes(self) -> dict[int, tuple[float, int]]:

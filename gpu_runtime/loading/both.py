@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.replicas import engines_start
-from gpu_runtime.engine.tensor_parallel import tensor_parallel_plan
+from gpu_runtime.engine.tensor_parallel import engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
@@ -160,7 +160,7 @@ async def _both_opened(
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(config, gpus_given(config, given))
-    tensor_parallel = await asyncio.to_thread(tensor_parallel_plan, Path(model), config, placement)
+    devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
     trainer = TrainerRanks(
         model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared,
         engine_nodes=nodes,
@@ -171,9 +171,10 @@ async def _both_opened(
     async def start(others: OtherNodes | None) -> Engine:
         load = partial(
             VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
-            tensor_parallel=tensor_parallel, others=others, awaits_weights=comparison.resumes,
+            tensor_parallel=devices.tensor_parallel, memory_share=devices.memory_share, others=others,
+            awaits_weights=comparison.resumes,
         )  # fmt: skip
-        loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
+        loads = [partial(load, gpus=gpus) for gpus in placement.engines(devices.tensor_parallel)]
         return await engines_start(loads, on_progress=on_progress)
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:

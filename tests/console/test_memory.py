@@ -8,6 +8,7 @@ from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES,
 from console.catalogue.memory_places import PARTS, memory_predict, place_least_bytes, place_short
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryPlace
+from tinkerscript.wire.training.device_memory import trainer_kept_bytes
 
 P = 1_000_000
 FIXED = ENGINE_CACHE_BYTES + PROCESS_BYTES
@@ -135,11 +136,50 @@ def test_engines_and_ranks_have_gpus_of_their_own_where_there_are_enough() -> No
 
 
 def test_engine_and_rank_share_a_gpu_and_moments_may_go_to_the_host() -> None:
-    gpu, host = places(devices=1)
-    assert (gpu.engines, gpu.ranks) == (1, 1)
-    assert place_least_bytes(gpu) == P * (2 + 2 + 4 + 12) + 2048 * 96 * 2
-    gpu, host = places(devices=1, offload_optimizer=True)
-    assert gpu.optimizer_bytes == 0 and host.optimizer_bytes == 12 * P
+    engine, step, host = places(devices=1)
+    assert [(gpu.engines, gpu.ranks) for gpu in (engine, step)] == [(1, 0), (0, 1)]
+    assert engine.total_bytes == P * 2 + 2048 * 96 * 2, "the two take turns"
+    assert place_least_bytes(step) == P * (2 + 4 + 12)
+    engine, step, host = places(devices=1, offload_optimizer=True)
+    assert step.optimizer_bytes == 0 and host.optimizer_bytes == 12 * P
+
+
+# Weights of Qwen's models, and the GPUs on which engine and trainer share one: of 80 GB, and an H200.
+B80, H200 = 85_500_000_000, 150_700_000_000
+FITS = {
+    (494_000_000, B80): 0.5, (494_000_000, H200): 0.5,
+    (1_544_000_000, B80): 0.5, (1_544_000_000, H200): 0.5,
+    (3_085_000_000, B80): 0.44, (3_085_000_000, H200): 0.5,
+    (4_020_000_000, B80): 0.29, (4_020_000_000, H200): 0.5,
+    (7_616_000_000, B80): 0.0, (7_616_000_000, H200): 0.26,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("weights", "memory"), FITS)
+def test_a_shared_gpu_leaves_the_engine_what_the_trainer_does_not_keep(weights: int, memory: int) -> None:
+    """Between two steps: weights, their float32 copy and AdamW's moments, 14 bytes a weight, and 4 GiB."""
+    shape = ModelShape(weights, hidden=2048, layers=28, vocabulary=151_936, token_values=28_672)
+    estimate = memory_predict(shape, SessionConfig(), devices=1, device_bytes=memory)
+    engine, step, _ = estimate.places
+    assert engine.available_bytes == min(memory // 2, max(0, memory - 14 * weights - 4 * 2**30))
+    assert engine.available_bytes / memory == pytest.approx(FITS[weights, memory], abs=0.01)
+    assert step.available_bytes == memory - 4 * 2**30 and place_least_bytes(step) == 18 * weights
+    assert (place_short(estimate) is None) == (FITS[weights, memory] > 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, 2 + 12), ({"offload_optimizer": True}, 2), ({"lora_rank": 8}, 2), ({"dtype": "float32"}, 4 + 12),
+        ({"kl_coef": 0.1}, 2 + 12 + 2), ({"kl_coef": 0.1, "kl_base_coef": 0.1, "reference_decay": 0.9}, 2 + 12 + 8),
+        ({"trainer_ranks": 4}, 2 + 3), ({"trainer_ranks": 4, "zero_stage": 3, "kl_coef": 0.1}, (2 + 12 + 2) / 4),
+    ],
+)  # fmt: skip
+def test_what_a_rank_keeps_between_two_steps_follows_from_the_options(options: dict, kept: float) -> None:
+    config = SessionConfig(**options)
+    assert trainer_kept_bytes(config, P, 4 if config.dtype == "float32" else 2) == kept * P
+    (engine, *_) = places(devices=config.trainer_ranks, device_bytes=16 << 30, placement="shared", **options)
+    assert engine.available_bytes == 8 << 30, "no more than a half"
 
 
 def test_an_engine_is_spread_over_as_many_gpus_as_its_weights_and_one_context_need() -> None:

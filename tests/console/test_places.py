@@ -63,7 +63,7 @@ def test_each_place_runs_its_own_sessions_up_to_its_own_number(world, project) -
 def test_a_session_has_the_devices_and_the_memory_of_its_place(world, project) -> None:
     here, lab = world.session(project), world.session(project, place="lab")
     assert (here.devices, lab.devices) == (0, 8)
-    with pytest.raises(InvalidRequest, match="The runtimes of this server have no GPU"):
+    with pytest.raises(InvalidRequest, match="the runtimes of this server have no GPU"):
         world.session(project, place="cloud", devices=1)
 
 

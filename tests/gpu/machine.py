@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_runtime.placement import no_device_words
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("torch", "triton", "vllm", "transformers", "deepspeed")
 DISK_GB = 80  # two states of a 1.5B model in the session's folder and in the store, its weights, compiled programs
@@ -94,18 +96,6 @@ def _devices(driver: str) -> tuple[Device, ...]:
     if not found["devices"]:
         raise SystemExit(f"make gpu: torch sees no CUDA device. {no_device_words(found['cuda'], driver)}")
     return tuple(Device(name, total / 1e9, free / 1e9) for name, free, total in found["devices"])
-
-
-def no_device_words(cuda: str | None, driver: str) -> str:
-    """Why torch sees none: ``cuda`` that it is built for, None for a CPU; ``driver``, "" where there is none."""
-    if not driver:
-        return "nvidia-smi shows none either: this machine has no NVIDIA driver, or its container was given no device."
-    if cuda is None:
-        return f"It is a build for CPUs, and the machine has driver {driver}: {INSTALL} installs the builds for CUDA."
-    return (
-        f"It is built for CUDA {cuda}, and the machine has driver {driver}: CUDA 13 needs driver 580 or newer. Where "
-        "the driver is new enough, look at CUDA_VISIBLE_DEVICES and at the rights of /dev/nvidia*."
-    )
 
 
 def _engine_problem(vllm: str, vllm_cpu: str) -> str:

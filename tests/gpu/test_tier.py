@@ -11,11 +11,13 @@ import psutil
 import pytest
 from gpu import machine, parts
 from gpu.correctness import cases_read, tell
-from gpu.machine import Device, Machine, no_device_words
+from gpu.machine import Device, Machine
 from gpu.page import page_write
 from gpu.part import Table
 from gpu.parts import PARTS, Outcome, Part, part_run
 from gpu.report import Report, report_read
+
+from gpu_runtime.placement import no_device_words
 
 FOLDER = Path(__file__).parent
 MADE = "2026-01-02, 1 x GPU; code abc."

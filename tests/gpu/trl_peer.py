@@ -39,11 +39,11 @@ from gpu.workload import COLUMNS, LEARNING_RATE, Workload, cells_make, workload_
 
 from gpu_runtime.engine.model_runner import SWITCH  # noqa: E402
 from gpu_runtime.engine.vllm_process import child_variables, environment_set  # noqa: E402
-from gpu_runtime.health.nvml import nvml_open  # noqa: E402
 from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.placement import gpus_visible  # noqa: E402
 from support.model_flops import peak_tflops, shape_of, step_flops  # noqa: E402
 from support.ports import free_port  # noqa: E402
+from tinkerscript.processes.nvml import nvml_open  # noqa: E402
 
 PEER = Path(f"{sys.prefix}-trl") / "bin" / "python"
 ROW_TOKENS, GIB = 16_384, 1 << 30

@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 
 from gpu_runtime import run_tinker as run_tinker_module
+from gpu_runtime.engine.tensor_parallel import EngineDevices
 from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
 from gpu_runtime.loading import both as loading_module
 from gpu_runtime.placement import Placement, both_loaded
@@ -218,7 +219,7 @@ async def test_on_a_device_that_they_share_they_are_compared_before_the_engine_s
     plan = Placement("cuda", shared=True, engine_gpus=("0",), trainer_gpus=("0",))
     replaced = (
         ("TrainerRanks", TakingTrainer), ("VllmEngine", TakingTrainer), ("rehearse", differs),
-        ("placement_choose", lambda *_: plan), ("tensor_parallel_plan", lambda *_: 1),
+        ("placement_choose", lambda *_: plan), ("engine_devices_plan", lambda *_: EngineDevices()),
     )  # fmt: skip
     for name, value in replaced:
         monkeypatch.setattr(loading_module, name, value)

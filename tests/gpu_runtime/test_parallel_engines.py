@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.engine.replicas import Replicas
+from gpu_runtime.engine.tensor_parallel import EngineDevices
 from gpu_runtime.interfaces import Delta, Engine, Sample, SamplingOptions, TokenSource
 from gpu_runtime.loading import both
 from gpu_runtime.placement import Placement
@@ -47,7 +48,7 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
 ) -> None:
     plan = Placement("cpu", engine_gpus=tuple(map(str, range(engines * tensor_parallel))))
     monkeypatch.setattr(both, "placement_choose", lambda *_: plan)
-    monkeypatch.setattr(both, "tensor_parallel_plan", lambda *_: tensor_parallel)
+    monkeypatch.setattr(both, "engine_devices_plan", lambda *_: EngineDevices(tensor_parallel))
     model = tiny_model_make(tmp_path / "model")
     assignment = make_assignment(max_context_length=256, max_staleness=1, learning_rate=1e-2)
     assignment = assignment.model_copy(update={"base_model_path": str(model)})

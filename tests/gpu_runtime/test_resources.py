@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpu_runtime.health import resources
-from gpu_runtime.health.nvml import Nvml, nvml_open
 from gpu_runtime.health.resources import ResourceSampler, Usage
 from gpu_runtime.health.status import Status
+from tinkerscript.processes.nvml import Nvml, nvml_open
 from tinkerscript.wire.reading.resources import ResourceSample
 
 

@@ -1,7 +1,9 @@
 """Over how many devices an engine spreads: made-up devices, by hand; what cannot fit is refused with the numbers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,16 +11,16 @@ from gpu_runtime.engine import tensor_parallel
 from gpu_runtime.engine.tensor_parallel import (
     GIB,
     WORK_BYTES,
+    EngineDevices,
     EngineNeeds,
+    engine_devices_plan,
     engine_needs,
     tensor_parallel_choose,
-    tensor_parallel_plan,
 )
 from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.placement import Placement
 from support.safetensors_bytes import safetensors_bytes
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.reading.resources import GpuSample
 
 # Qwen2.5: shapes from the config.json of each. 32k tokens of context, bfloat16.
 SMALL = EngineNeeds(int(3.1e9), 32_768 * 28_672, heads=12, key_heads=2, intermediate=8960)  # 1.5B
@@ -26,9 +28,9 @@ MIDDLE = EngineNeeds(int(15.2e9), 32_768 * 57_344, heads=28, key_heads=4, interm
 LARGE = EngineNeeds(int(145e9), 32_768 * 327_680, heads=64, key_heads=8, intermediate=29_568)  # 72B
 
 
-def choose(needs: EngineNeeds, memory_gib: float | None, devices: int = 8, *, shared: bool = False) -> int:
+def choose(needs: EngineNeeds, memory_gib: float | None, devices: int = 8) -> int:
     memory = None if memory_gib is None else int(memory_gib * GIB)
-    return tensor_parallel_choose(needs, devices=devices, memory_bytes=memory, shared=shared)
+    return tensor_parallel_choose(needs, devices=devices, memory_bytes=memory)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,23 @@ def test_the_fewest_devices_that_the_model_fits(needs: EngineNeeds, memory_gib: 
 
 
 def test_devices_that_the_trainer_uses_too_hold_less() -> None:
-    assert (choose(MIDDLE, 24), choose(MIDDLE, 24, shared=True)) == (1, 2)
+    assert (choose(MIDDLE, 24), choose(replace(MIDDLE, kept_bytes=0), 24)) == (1, 2), "no more than a half"
+    assert (choose(SMALL, 40), choose(replace(SMALL, kept_bytes=31 * GIB), 40)) == (1, 2)
+
+
+def test_what_the_trainer_leaves_of_a_shared_device_holds_the_weights_and_one_context_or_is_refused() -> None:
+    """7B on an H200 keeps 99.3 GiB between steps; on a GPU of 80 GB there is no room for that."""
+    kept = replace(MIDDLE, kept_bytes=int(7.616e9) * 14)
+    assert choose(kept, 140.4, devices=1) == 1
+    with pytest.raises(
+        PlacementImpossible, match=r"of 79\.6 GiB.*keeps 99\.3 GiB.*use 0\.0 GiB.*15\.9 GiB there.*offload"
+    ):
+        choose(kept, 79.6, devices=1)
+    room = MIDDLE.weight_bytes + MIDDLE.cache_bytes
+    just = replace(MIDDLE, kept_bytes=40 * GIB - 4 * GIB - room)
+    assert choose(just, 40, devices=1) == 1, "vLLM measures the rest"
+    with pytest.raises(PlacementImpossible, match="one context"):
+        choose(replace(just, kept_bytes=just.kept_bytes + 1), 40, devices=1)
 
 
 def test_a_context_may_need_a_device_more_than_the_weights() -> None:
@@ -91,8 +109,8 @@ def test_needs_are_read_from_the_models_folder(tmp_path: Path) -> None:
 class TwoSizes:
     """The driver of a machine whose GPUs have 24 and 16 bytes."""
 
-    def sample(self) -> list[GpuSample]:
-        return [GpuSample(name="", memory_total_bytes=size) for size in (24, 16, None)]
+    def least_memory_bytes(self) -> int:
+        return 16
 
 
 def test_the_device_with_the_least_memory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +120,21 @@ def test_the_device_with_the_least_memory_counts(tmp_path: Path, monkeypatch: py
     config = SessionConfig(max_context_length=256, max_tokens=16)
     two = Placement("cuda", False, ("0", "1"), ("2", "0", "1"))
     with pytest.raises(PlacementImpossible, match="it has 2,"):  # 40 bytes of weights, 20 on each, 0.92 of 16
-        tensor_parallel_plan(folder, config, two)
+        engine_devices_plan(folder, config, two)
     four = Placement("cuda", False, ("0", "1", "2", "3"), ("4", "0", "1", "2", "3"))
     folder_make(tmp_path, intermediate_size=96, num_hidden_layers=0, num_key_value_heads=4)
-    assert tensor_parallel_plan(folder, config, four) == 4
-    assert tensor_parallel_plan(folder, config, Placement("cpu")) == 1
+    assert engine_devices_plan(folder, config, four) == EngineDevices(4, 14 / 16), "0.92, in whole bytes"
+    assert engine_devices_plan(folder, config, Placement("cpu")) == EngineDevices()
+    monkeypatch.setattr(tensor_parallel, "nvml_open", lambda: None)
+    assert engine_devices_plan(folder, config, four) == EngineDevices(), "not known"
+
+
+def test_the_part_that_a_shared_engine_takes_is_what_the_trainer_does_not_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_make(tmp_path)
+    shared = Placement("cuda", True, ("0",), ("0",))
+    for memory_bytes, part in ((16 * GIB, 0.5), (5 * GIB, (GIB - 20 * 14) / (5 * GIB))):
+        driver = SimpleNamespace(least_memory_bytes=lambda total=memory_bytes: total)
+        monkeypatch.setattr(tensor_parallel, "nvml_open", lambda driver=driver: driver)
+        assert engine_devices_plan(folder, SessionConfig(), shared) == EngineDevices(1, part)

@@ -31,7 +31,7 @@ from console.scheduling.launchers.choice import (
     launchers_elsewhere,
     warm_get,
 )
-from console.scheduling.launchers.device_search import devices_find
+from console.scheduling.launchers.device_search import devices_find, gpus_unused
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.reconcile import Reconciler
 from console.server.lease_address import lease_listener, listen
@@ -164,6 +164,8 @@ class Command(BaseCommand):
         devices_sync(ids=devices)
         if devices:
             self._say(f"devices {', '.join(devices)}")
+        elif unused := gpus_unused(settings.LAUNCHER):
+            self._say(unused)
 
     def _start_store(self) -> None:
         if settings.S3_ENDPOINT_URL:

@@ -13,6 +13,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from console.scheduling.launchers.options import LauncherOptions
+from console.sessions.limits.engine_build import FOR_GPUS, build_words, engine_build
 
 LISTING_TIMEOUT_S = 30.0  # the driver of eight devices that nothing keeps loaded takes its time
 DRIVER = Path("/proc/driver/nvidia/gpus")
@@ -27,6 +28,9 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
     """
     if not options.names_devices:
         return ()
+    if options.name == "process" and engine_build() != FOR_GPUS:
+        _refuse_named(options)
+        return ()
     found = options.devices if options.devices is not None else _devices_here(options, driver)
     wanted = options.resources.gpus or 0
     if wanted > len(found):
@@ -35,6 +39,27 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
             f"({', '.join(found) or 'none'}). Lower it, or name the devices in TINKERSCRIPT_DEVICES."
         )
     return found
+
+
+def _refuse_named(options: LauncherOptions) -> None:
+    """Raise ImproperlyConfigured where a setting asks for devices that the engine here cannot use."""
+    named = {"TINKERSCRIPT_RUNTIME_GPUS": options.resources.gpus, "TINKERSCRIPT_DEVICES": options.devices}
+    if asked := next((name for name, given in named.items() if given), None):
+        raise ImproperlyConfigured(
+            f"{asked} gives runtimes GPUs, and this environment has {build_words()}. `make up BUILD=cuda` installs the "
+            f"builds for NVIDIA GPUs and runs on them; or leave {asked} out."
+        )
+
+
+def gpus_unused(options: LauncherOptions) -> str:
+    """What to tell whoever starts a server on a machine with GPUs whose runtimes cannot use them; "" elsewhere."""
+    if options.name != "process" or engine_build() == FOR_GPUS or shutil.which("nvidia-smi") is None:
+        return ""
+    try:
+        found = len(_devices_here(options, DRIVER))
+    except ImproperlyConfigured:
+        return ""  # nobody asked for one of them
+    return f"{found} GPU(s) of this machine stay unused: here is {build_words()}; make up BUILD=cuda" if found else ""
 
 
 def _devices_here(options: LauncherOptions, driver: Path) -> tuple[str, ...]:

@@ -8,14 +8,17 @@ A session has its devices for as long as its row has a launch handle, that is un
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from console.errors import InvalidRequest
+from console.sessions.limits.engine_build import FOR_GPUS, build_words, engine_build
 from console.sessions.limits.places import place_launcher
 from console.sessions.models import Device, Session
+from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import HERE, SessionConfig
 
 
@@ -129,6 +132,23 @@ def devices_serving() -> int:
     return min(1, _devices_usual(HERE))
 
 
+def device_bytes(place: str) -> int | None:
+    """The memory of the smallest GPU of ``place``: of the setting, else of this machine's own GPUs by their driver.
+
+    None where neither gives it: an image, or a cluster, may be on other machines.
+    """
+    launcher = place_launcher(place)
+    if launcher.resources.gpu_memory_bytes is not None or launcher.name != "process":
+        return launcher.resources.gpu_memory_bytes
+    return _least_memory(",".join(Device.objects.order_by("position").values_list("id", flat=True)))
+
+
+@lru_cache(maxsize=8)  # devices do not change their memory, and the driver may take a second to answer first
+def _least_memory(names: str) -> int | None:
+    nvml = nvml_open(visible=names) if names else None
+    return nvml.least_memory_bytes() if nvml else None
+
+
 def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
     """The number of devices with which a session of ``config`` goes on under ``trainer_ranks``.
 
@@ -154,13 +174,21 @@ def _devices_least(config: SessionConfig) -> int:
     return config.trainer_ranks + (config.placement == "split")
 
 
+def _without_gpu(place: str) -> str:
+    """That there is none, and why where that is this server's own environment."""
+    why = place_launcher(place).name == "process" and engine_build() != FOR_GPUS
+    return "the runtimes of this server have no GPU" + (f": here is {build_words()}" if why else "")
+
+
 def _refuse_any(config: SessionConfig) -> None:
+    without = _without_gpu(config.place)
     if config.devices is not None:
-        raise _refused("devices", "The runtimes of this server have no GPU.", hint="Leave config.devices out.")
+        problem = f"devices is {config.devices}, and {without}."
+        raise _refused("devices", problem, hint="Leave config.devices out.")
     if config.placement != "auto":
         raise _refused(
             "placement",
-            f"placement={config.placement} places engine and trainer on GPUs; the runtimes of this server have no GPU.",
+            f"placement={config.placement} places engine and trainer on GPUs; {without}.",
             hint="Leave config.placement at auto.",
         )
 
@@ -170,7 +198,7 @@ def _refuse_offload(config: SessionConfig) -> None:
         if getattr(config, option):
             raise _refused(
                 option,
-                f"{option} moves {what} from a GPU to the host; the runtimes of this server have no GPU.",
+                f"{option} moves {what} from a GPU to the host; {_without_gpu(config.place)}.",
                 hint=f"Leave config.{option} out.",
             )
 

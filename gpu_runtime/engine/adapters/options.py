@@ -12,8 +12,9 @@ ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are
 
 
 def sampler_options(
-    model_path: str, config: SessionConfig, device: str, *, shares_device: bool = False
-) -> dict[str, Any]:
+    model_path: str, config: SessionConfig, device: str, *, shares_device: bool = False,
+    memory_share: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The arguments of vLLM's AsyncEngineArgs. Raises ModelUnsupported for weights of a type that adapters have not."""
     if device != "cpu" and (dtype := dtype_name(config, device)) == "float32":
         raise ModelUnsupported(f"on a GPU vLLM computes adapters in bfloat16 and not in {dtype}: leave dtype at auto")
@@ -34,5 +35,6 @@ def sampler_options(
         "max_loras": ADAPTERS_AT_ONCE,
         "max_cpu_loras": ADAPTERS_IN_MEMORY,
         # It never sleeps: samples come while models are trained.
-        **(placed(tensor_parallel=1, shares_device=shares_device) | {"enable_sleep_mode": False}),
+        **placed(tensor_parallel=1, shares_device=shares_device, memory_share=memory_share)
+        | {"enable_sleep_mode": False},
     }

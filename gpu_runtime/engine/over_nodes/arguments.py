@@ -19,7 +19,7 @@ TOP_LOGPROBS = 20  # alternatives of a token; the gateway refuses more
 
 def engine_config(
     model_path: str, config: SessionConfig, device: str, *, shares_device: bool = False, tensor_parallel: int = 1,
-    part: EnginePart | None = None, awaits_weights: bool = False,
+    memory_share: float | None = None, part: EnginePart | None = None, awaits_weights: bool = False,
 ) -> "VllmConfig":  # fmt: skip
     """Of an engine on this machine alone, or of its ``part`` on this node. vLLM has been imported.
 
@@ -30,7 +30,7 @@ def engine_config(
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.usage.usage_lib import UsageContext
 
-    processes = placed(tensor_parallel=tensor_parallel, shares_device=shares_device)
+    processes = placed(tensor_parallel=tensor_parallel, shares_device=shares_device, memory_share=memory_share)
     arguments = AsyncEngineArgs(
         model=model_path,
         dtype=dtype_name(config, device),

@@ -7,9 +7,11 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from console.scheduling.launchers import device_search
-from console.scheduling.launchers.device_search import devices_find
+from console.scheduling.launchers.device_search import devices_find, gpus_unused
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
+from console.sessions.limits import engine_build
+from console.sessions.limits.engine_build import FOR_CPUS, FOR_GPUS
 
 TWO = "GPU 0: NVIDIA H100 (UUID: GPU-aaaaaaaa)\nGPU 1: NVIDIA H100 (UUID: GPU-bbbbbbbb)"
 DIVIDED = f"{TWO}\n  MIG 1g.10gb     Device  0: (UUID: MIG-cccccccc)"
@@ -21,7 +23,8 @@ def options(name: str = "process", gpus: int | None = None, devices: tuple[str, 
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch):
-    """``nvidia_smi("exit 1")``: a tool of that name, and of no other, is on the path."""
+    """``nvidia_smi("exit 1")``: a tool of that name, and of no other, is on the path, for the build for GPUs."""
+    monkeypatch.setattr(device_search, "engine_build", lambda: FOR_GPUS)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -103,3 +106,22 @@ def test_a_tool_that_hangs_is_not_waited_for(nvidia_smi, monkeypatch) -> None:
 def test_a_machine_whose_driver_finds_none_has_none(nvidia_smi) -> None:
     nvidia_smi("echo 'No devices were found'; exit 6")
     assert devices_find(options()) == ()
+
+
+@pytest.mark.parametrize(("build", "named"), [(FOR_CPUS, "build for CPUs"), ("", "no engine")])
+def test_devices_that_the_engine_here_cannot_use_are_none_and_are_refused_where_a_setting_asks_for_them(
+    nvidia_smi, monkeypatch, build, named
+) -> None:
+    nvidia_smi(f'echo "{TWO}"')
+    for module in (device_search, engine_build):
+        monkeypatch.setattr(module, "engine_build", lambda: build)
+    assert devices_find(options()) == devices_find(options(gpus=0)) == ()
+    assert f"2 GPU(s) of this machine stay unused: here is {named}" in gpus_unused(options()).replace(
+        "the engine's ", ""
+    )
+    for asking, setting in ((options(gpus=1), "RUNTIME_GPUS"), (options(devices=("0",)), "DEVICES")):
+        with pytest.raises(ImproperlyConfigured, match=f"TINKERSCRIPT_{setting} .*{named}.*BUILD=cuda"):
+            devices_find(asking)
+    assert devices_find(options("docker", gpus=2)) == ("0", "1"), "an image has its own engine"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpus_unused(options()) == gpus_unused(options("docker")) == ""

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of the GPUs that this runtime sees, read from its library (NVML) without a package.
+"""What NVIDIA's driver reports of the GPUs that this process sees, read from its library (NVML) without a package.
 
 Functions and structures: https://docs.nvidia.com/deploy/nvml-api. A call that a device, or a library of an older
 driver, does not support gives None. How CUDA names devices: the CUDA C++ Programming Guide, "CUDA Environment
@@ -7,13 +7,23 @@ Variables".
 
 import ctypes
 import os
-
-from tinkerscript.wire.reading.resources import MAX_BYTES, MAX_GPUS, GpuSample
+from typing import NamedTuple
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS = 0
 NAME_BYTES = 96  # of a name and of a UUID
 MAX_POWER_MW = 10**8
+MAX_BYTES = 2**53 - 1
+
+
+class GpuReading(NamedTuple):
+    """What wire/reading/resources.py has of one GPU."""
+
+    name: str
+    busy: float | None
+    memory_bytes: int | None
+    memory_total_bytes: int | None
+    power_w: float | None
 
 
 class _Utilization(ctypes.Structure):
@@ -34,9 +44,20 @@ class Nvml:
         self._library = library
         self._devices = self._visible(visible, by_bus=order == "PCI_BUS_ID")
 
-    def sample(self) -> list[GpuSample]:
+    def sample(self) -> list[GpuReading]:
         """Every visible GPU, in the order of CUDA_VISIBLE_DEVICES."""
-        return [self._sample(device) for device in self._devices[:MAX_GPUS]]
+        return [self._sample(device) for device in self._devices]
+
+    def driver(self) -> str:
+        """The version of the driver; "" where the library does not give it."""
+        text = ctypes.create_string_buffer(NAME_BYTES)
+        self._succeeds("nvmlSystemGetDriverVersion", text, ctypes.c_uint(NAME_BYTES))
+        return text.value.decode(errors="replace")
+
+    def least_memory_bytes(self) -> int | None:
+        """The memory of the visible GPU that has the least; None where none gives it."""
+        sizes = (gpu.memory_total_bytes for gpu in self.sample())
+        return min((size for size in sizes if size is not None), default=None)
 
     def _visible(self, visible: str | None, *, by_bus: bool) -> list[ctypes.c_void_p]:
         """The GPUs that CUDA shows this process, whose list ends before the first name that is of none.
@@ -87,13 +108,13 @@ class Nvml:
         ]
         return matching[0] if len(matching) == 1 else None
 
-    def _sample(self, device: ctypes.c_void_p) -> GpuSample:
+    def _sample(self, device: ctypes.c_void_p) -> GpuReading:
         busy, memory, power_mw = _Utilization(), _Memory(), ctypes.c_uint()
         has_busy = self._succeeds("nvmlDeviceGetUtilizationRates", device, ctypes.byref(busy))
         has_memory = self._succeeds("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
         has_power = self._succeeds("nvmlDeviceGetPowerUsage", device, ctypes.byref(power_mw))
         power_known_mw = _known(power_mw.value, MAX_POWER_MW) if has_power else None
-        return GpuSample(
+        return GpuReading(
             name=self._text("nvmlDeviceGetName", device),
             busy=min(busy.gpu, 100) / 100 if has_busy else None,
             memory_bytes=_known(memory.used, MAX_BYTES) if has_memory else None,
@@ -110,14 +131,19 @@ class Nvml:
         return _succeeds(self._library, function, *arguments)
 
 
-def nvml_open(library: str = LIBRARY) -> Nvml | None:
-    """The driver's library, or None where there is none or it has no device to show."""
+def nvml_open(library: str = LIBRARY, *, visible: str | None = None) -> Nvml | None:
+    """The driver's library, or None where there is none or it has no device to show.
+
+    ``visible`` names devices in the order of the PCI bus; without it they are those that CUDA shows this process.
+    """
     try:
         loaded = ctypes.CDLL(library)
     except OSError:
         return None
     if not _succeeds(loaded, "nvmlInit_v2"):
         return None
+    if visible is not None:
+        return Nvml(loaded, visible, "PCI_BUS_ID")
     return Nvml(loaded, os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("CUDA_DEVICE_ORDER"))
 
 
