@@ -27,7 +27,7 @@ EXPECTED = {
     "login", "should_exit", "row_factory", "use_cache", "retries", "pre_tokenizer", "bos_token", "eos_token",
     "pad_token", "bos_token_id", "eos_token_id", "pad_token_id", "model_max_length", "argtypes", "restype",
     "check_hostname", "verify_mode", "map_entry", "type_name", "oneof_index", "proto3_optional",
-    "prompt_cache_hit_tokens",
+    "prompt_cache_hit_tokens", "checkpoint_engine",
     "base_model_name_or_path", "inference_mode", "recompile_limit", "ValueClass",
     "_repr_svg_",  # of a notebook
     # keeps memory alive that another process reads
