@@ -9,7 +9,7 @@ RUN := .venv/bin/python
 # BUILD=cuda choose by hand (make up BUILD=cpu). The suite is for CPUs.
 SERVER = $$(cat .venv/stamps/server-python)
 
-.PHONY: help quickstart up test nightly gpu check sbom release hashes light test-postgres frontend clean
+.PHONY: help quickstart up test test-all nightly gpu check sbom release hashes light test-postgres frontend clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,11 +25,19 @@ up:
 	@$(SETUP) runtime model + frontend
 	@$(SERVER) manage.py up
 
-## make test         set-up, the checks, then the whole suite in five parts side by side
+## make test         set-up, the checks, the quick tests, then one case of each kind with its real parts
 test:
+	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser + clients tinker
+	@$(RUN) tests/checks.py
+	@$(RUN) -m pytest --quick -n auto --maxprocesses 8 --dist worksteal
+	@$(RUN) -m pytest -m "smoke and not nightly"
+
+## make test-all     set-up of everything that a test starts, the checks, then every case
+test-all:
 	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm evaluators cookbook
 	@$(RUN) tests/checks.py
-	@$(RUN) tests/side_by_side.py
+	@CONSOLE_SCREENSHOTS=$(CURDIR)/.data/screenshots $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rs
+	@$(RUN) -m pytest -m "engine and not nightly" -rs
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:

@@ -21,6 +21,9 @@ from django.test import Client, override_settings
 from pytest_django import DjangoDbBlocker, Settings
 
 from support import migrated_database
+from support.quick import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure"]  # hooks
 
 if TYPE_CHECKING:
     from console.object_store.client import Store

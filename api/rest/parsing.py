@@ -17,6 +17,7 @@ from console.errors import InvalidRequest
 # Names in all objects of a body together. Each unknown one costs time to refuse.
 MAX_MEMBERS, MAX_MEMBERS_LARGE = 1_000, 50_000
 MAX_DEPTH = 100  # of values inside each other: what writes them later, pydantic and databases, has limits of its own
+TOO_DEEP = f"has values more than {MAX_DEPTH} deep in each other"
 MAX_INTEGER = 2**53 - 1  # beyond it readers of JSON differ, and a database column may not hold it
 YEARS = range(1970, 9999)  # of a time that is asked for: a day more or less, and any zone, is still a time
 NUL = "\0"
@@ -50,7 +51,9 @@ def json_read(body: bytes, most: int) -> Any:
     values_check(body)
     try:
         data = json.loads(body.decode(), object_pairs_hook=_Members(most))
-    except (ValueError, RecursionError) as error:
+    except RecursionError:  # how deep it reads depends on how deep its caller stands
+        raise fields_error([{"field": "", "problem": TOO_DEEP}]) from None
+    except ValueError as error:
         raise InvalidRequest(
             "The request's body cannot be read.",
             hint="Send one JSON object in UTF-8.",
@@ -118,7 +121,7 @@ def _problems(data: Any) -> Iterator[dict[str, str]]:
     while pending:
         path, value, depth = pending.pop()
         if depth > MAX_DEPTH:
-            yield {"field": path.partition(".")[0], "problem": f"has values more than {MAX_DEPTH} deep in each other"}
+            yield {"field": path.partition(".")[0], "problem": TOO_DEEP}
             return
         if isinstance(value, dict):
             pending += [(f"{path}.{key}" if path else key, inner, depth + 1) for key, inner in value.items()]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from agents.frameworks import FRAMEWORKS, PROGRAMS
 from agents.matrix import command_of, play
 from clients.outside_agents import VENV, need
@@ -9,6 +10,7 @@ from clients.outside_agents import VENV, need
 HERE = [framework for framework in FRAMEWORKS if framework.in_suite]
 
 
+@pytest.mark.system
 async def test_outside_agents_are_recorded_exactly_and_merge(tmp_path: Path) -> None:
     """In one process: each of these frameworks imports much of what the others do."""
     need(*(package for framework in HERE for package in framework.in_suite))

@@ -37,6 +37,7 @@ def names(client: Client, query: str) -> list[str]:
     return [item["name"] for item in client.get(f"/v1/sessions?{query}").json()["items"]]
 
 
+@pytest.mark.system
 def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Client, project) -> None:
     first, second, third = (factories.session_make(project, state=SessionState.STOPPED, name=name) for name in "abc")
     view = patch(owner, first.id, {"name": "best", "tags": ["a_b", " good ", "good"], "notes": HOSTILE, "pinned": True})

@@ -15,6 +15,7 @@ from console.operations.client_wheel import WHEEL_NAME
 from tinkerscript.wire.version import VERSION
 
 
+@pytest.mark.system
 def test_a_stranger_gets_the_client_and_nothing_else_of_the_server(client: Client) -> None:
     answer = client.get(f"/client/{WHEEL_NAME}")
     assert answer.status_code == 200
@@ -26,6 +27,7 @@ def test_a_stranger_gets_the_client_and_nothing_else_of_the_server(client: Clien
         assert (refused.status_code, WHEEL_NAME in refused.json()["error"]["hint"]) == (404, True)
 
 
+@pytest.mark.system
 def test_it_has_the_consoles_pages_where_they_were_built(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     for name in ("pyproject.toml", "README.md", "LICENSE", "sdk/wheel_pages.py", "sdk/tinkerscript/__init__.py"):
@@ -60,6 +62,7 @@ def test_it_is_built_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> No
     assert client.get(f"/client/{WHEEL_NAME}").content == first
 
 
+@pytest.mark.system
 def test_a_server_that_cannot_build_it_says_what_to_do(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings, tmp_path: Path
 ) -> None:
@@ -70,6 +73,7 @@ def test_a_server_that_cannot_build_it_says_what_to_do(
     assert "pip install ." in answer.json()["error"]["hint"]
 
 
+@pytest.mark.system
 def test_pip_installs_it_from_its_address(live_server: LiveServer, tmp_path: Path) -> None:
     address = f"{live_server.url}/client/{WHEEL_NAME}"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]

@@ -36,7 +36,7 @@ from support.gateway_harness import RELAY_KEY, running_gateway
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.errors import ErrorBody
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 
 SERVER = "http://testserver"
 UNKNOWN = "made_up_by_nobody"

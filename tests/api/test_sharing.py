@@ -205,6 +205,7 @@ def test_making_and_revoking_a_link_is_in_the_audit_log_without_its_token(hers, 
     assert token not in str(rows)
 
 
+@pytest.mark.system
 def test_a_session_has_so_many_links_and_each_is_counted_as_a_caller(hers, owner, client_for, settings) -> None:
     ShareLink.objects.all().delete()
     tokens = [token_of(owner, hers) for _ in range(20)]

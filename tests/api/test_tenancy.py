@@ -139,6 +139,7 @@ IDS_IN_PATHS = [
 ]
 
 
+@pytest.mark.system
 def test_another_tenants_id_is_as_good_as_none(hers, his, eve, bob) -> None:
     signed_in = Client()
     signed_in.force_login(bob)
@@ -151,6 +152,7 @@ def test_another_tenants_id_is_as_good_as_none(hers, his, eve, bob) -> None:
         assert answer.json()["error"] == none.json()["error"], (method, path, kind)
 
 
+@pytest.mark.system
 def test_another_tenants_project_cannot_be_chosen(hers, project, bob) -> None:
     client = Client()
     client.force_login(bob)
@@ -206,6 +208,7 @@ def rows_of(ids: dict[str, str], project: Project, *, but_not: Project) -> set[s
     return found
 
 
+@pytest.mark.system
 def test_nothing_of_it_shows_with_the_other_tenant(hers, his, project, own, alice, eve, caplog) -> None:
     client = Client()
     client.force_login(alice)

@@ -50,6 +50,7 @@ def beat(world, session) -> None:
     TinkerSession.objects.filter(runtimes__session=session).update(heartbeat_at=world.now)
 
 
+@pytest.mark.system
 def test_the_client_that_is_away_longest_gives_way_to_one_that_waits_and_is_woken_by_its_next_request(world, project):
     first, second = client_make(world, project), client_make(world, project)
     world.tick(30, beat=READY)
@@ -72,6 +73,7 @@ def test_the_client_that_is_away_longest_gives_way_to_one_that_waits_and_is_woke
     assert route_get(session_id=first.id).state == SessionState.QUEUED, "the client is back"
 
 
+@pytest.mark.system
 def test_a_client_that_beats_or_works_or_is_of_the_endpoints_keeps_its_place(world, project):
     beating = client_make(world, project)
     others = client_make(world, project, is_of_endpoints=True)
@@ -85,6 +87,7 @@ def test_a_client_that_beats_or_works_or_is_of_the_endpoints_keeps_its_place(wor
     assert not is_asked_to_go(beating), "its requests are signs of life too"
 
 
+@pytest.mark.system
 def test_a_session_that_its_quota_holds_back_takes_no_place_and_silence_of_the_server_is_no_absence(world, project):
     client = client_make(world, project)
     held = Project.objects.create(name="held")

@@ -61,6 +61,7 @@ def test_a_body_that_no_endpoint_can_read_is_refused_in_words(path: str, body: b
     assert len(answer.content) < 1_000 and not User.objects.exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_no_value_is_an_internal_error(method: str, alice: User, settings) -> None:
     settings.ACCOUNT_RATE_LIMITS = {}

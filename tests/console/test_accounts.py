@@ -166,6 +166,7 @@ def test_a_forged_forwarding_header_is_not_another_machine(db) -> None:
     assert "too many" in str(answer.json()).lower()
 
 
+@pytest.mark.system
 def test_signing_up_and_resetting_are_limited_too(db) -> None:
     for path, body in [("auth/signup", NEW | {"password": "x"}), ("auth/password/request", {"email": "a@example.com"})]:
         statuses = [ask(Client(), "POST", path, body).status_code for _ in range(21)]

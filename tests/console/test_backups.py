@@ -139,6 +139,7 @@ def test_a_server_with_a_store_elsewhere_is_restored_with_the_same_people_keys_s
     check_restored(*servers, tmp_path / "backup")
 
 
+@pytest.mark.system
 def test_backup_and_restore_start_the_embedded_store_themselves(tmp_path: Path) -> None:
     weed_required()
     check_restored(Server(tmp_path / "old"), Server(tmp_path / "new"), tmp_path / "backup")
@@ -146,6 +147,7 @@ def test_backup_and_restore_start_the_embedded_store_themselves(tmp_path: Path) 
 
 
 # Above, what was restored has no handle and no lease of a runtime; here it starts one of its own beside the living.
+@pytest.mark.system
 @pytest.mark.parametrize("copied", [pytest.param("restored", marks=pytest.mark.nightly), "copied by hand"])
 def test_a_copy_of_a_server_leaves_the_runtimes_of_the_living_one_alone(tmp_path: Path, copied: str) -> None:
     weed_required()

@@ -38,6 +38,7 @@ def open_folder(parent: Path) -> Path:
     return data
 
 
+@pytest.mark.system
 def test_every_command_closes_a_folder_that_was_open(tmp_path: Path) -> None:
     data = open_folder(tmp_path)
     environment = {"PATH": os.environ["PATH"], "TINKERSCRIPT_DATA": str(data)}
@@ -50,6 +51,7 @@ def test_every_command_closes_a_folder_that_was_open(tmp_path: Path) -> None:
     assert mode(data) == 0o700 and mode(data / "secret_key") == 0o600
 
 
+@pytest.mark.system
 def test_another_user_lists_and_reads_nothing(tmp_path: Path) -> None:
     require_root()
     with readable_copy() as folder:
@@ -72,6 +74,7 @@ def test_files_that_others_could_read_are_closed_and_base_models_stay_as_they_ar
     assert mode(ROOT / "README.md") == before and data_files_close(data) == 0
 
 
+@pytest.mark.system
 def test_a_folder_of_someone_else_that_is_open_is_refused_with_what_to_do(tmp_path: Path) -> None:
     require_root()
     script = """

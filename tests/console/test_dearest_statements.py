@@ -11,6 +11,7 @@ from benchmarks import capacity_statements
 TOOLS = on_postgres.postgres_tools()
 
 
+@pytest.mark.system
 @pytest.mark.skipif(TOOLS is None, reason="PostgreSQL is not on this machine")
 def test_the_dearest_statements_since_the_reset_come_first_without_what_they_select() -> None:
     with tempfile.TemporaryDirectory(prefix="tinkerscript-postgres-") as folder:

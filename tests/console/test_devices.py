@@ -57,6 +57,7 @@ def held() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.system
 def test_eight_sessions_as_processes_see_eight_different_devices(project, machine, tmp_path, transactional_db) -> None:
     devices_sync(ids=EIGHT)
     launcher = ProcessLauncher([sys.executable, "-c", SAY_DEVICES])
@@ -113,6 +114,7 @@ def test_a_runtime_that_died_keeps_its_devices_until_it_is_known_to_be_gone(worl
     assert {len(ids) for ids in held().values()} == {1} and len(held()) == len(sessions)
 
 
+@pytest.mark.system
 def test_a_runtime_that_is_slow_to_die_keeps_its_devices_and_is_counted_once(
     project, machine, tmp_path, transactional_db, monkeypatch
 ) -> None:
@@ -330,6 +332,7 @@ def test_more_devices_than_the_projects_quota_are_refused_instead_of_waiting_for
         session_create(project=project, body=body(devices=3))
 
 
+@pytest.mark.system
 def test_a_process_without_devices_sees_none(tmp_path: Path, settings) -> None:
     launcher = ProcessLauncher([sys.executable, "-c", SAY_DEVICES])
     names = {"session_id": f"ses_{secrets.token_hex(8)}", "instance_id": "0123abcd", "folder": tmp_path}

@@ -54,6 +54,7 @@ def read_by(session: Session, only: Filter) -> tuple[list[int], list[int]]:
     return [record.seq for record in found], sorted({seq // 64 for seq in narrowed.values_list("seq", flat=True)})
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("only", "found", "read"),
     [
@@ -103,6 +104,7 @@ def test_a_text_that_comes_later_is_found(many) -> None:
     assert read_by(many, Filter(text="xylophone")) == ([70, 639], [1, 9])
 
 
+@pytest.mark.system
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), data=st.data())
 def test_no_text_that_the_database_finds_is_passed_over(running, text, data) -> None:

@@ -63,6 +63,7 @@ def come(provider: IdentityProvider, sub: str = "nina", **claims: object) -> tup
 # -- A person of their own ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_a_person_gets_an_account_with_a_project_and_finds_it_again(provider: IdentityProvider) -> None:
     browser, location = come(provider)
     assert location == "/signin/done" and is_in(browser)
@@ -99,6 +100,7 @@ def test_a_second_factor_is_asked_for_after_the_provider(provider: IdentityProvi
     assert any(flow["id"] == "mfa_authenticate" and flow.get("is_pending") for flow in flows)
 
 
+@pytest.mark.system
 def test_another_provider_gives_nobody_an_account_by_its_id_of_a_person(provider, settings: Settings) -> None:
     """The operator has changed the issuer: the new one knows another person by the same id, and Nina by another."""
     come(provider, sub="1001")
@@ -282,6 +284,7 @@ def test_groups_give_change_and_take_roles_at_each_sign_in(provider, settings: S
     assert recorded.count() == 3
 
 
+@pytest.mark.system
 def test_a_provider_that_does_not_say_the_groups_changes_no_role(provider, settings, project, caplog) -> None:
     """The claim has another name, its mapper is gone, or it is too long for the token (Entra ID: _claim_names)."""
     use(settings, provider, roles=(("ml", project.id, Role.MEMBER),))
@@ -378,5 +381,6 @@ def test_a_provider_that_does_not_respond_is_said_so(provider, settings: Setting
     assert response.status_code == 503 and "does not respond" in response.json()["error"]["message"]
 
 
+@pytest.mark.system
 def test_without_a_provider_there_is_nothing_here(db: None) -> None:
     assert Client().post(BEGIN).status_code == Client().get("/sign-in/oidc/callback").status_code == 404

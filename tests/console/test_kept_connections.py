@@ -93,10 +93,12 @@ def pid(connection: BaseDatabaseWrapper) -> int:
     return value(connection, "SELECT pg_backend_pid()")
 
 
+@pytest.mark.system
 def test_the_next_request_has_the_connection_of_the_one_before(database: Database) -> None:
     assert len({database.request(pid) for _ in range(5)}) == 1
 
 
+@pytest.mark.system
 def test_a_connection_that_the_database_ended_is_not_used_again(database: Database) -> None:
     """As after its restart, or by its idle_session_timeout: no request fails by it."""
     first = database.request(pid)
@@ -108,6 +110,7 @@ def test_a_connection_that_the_database_ended_is_not_used_again(database: Databa
     assert database.request(pid) != first
 
 
+@pytest.mark.system
 def test_a_connection_with_an_open_transaction_is_closed(database: Database) -> None:
     """A thread that closes in the middle of one must leave the next neither its locks nor its rows."""
 
@@ -123,6 +126,7 @@ def test_a_connection_with_an_open_transaction_is_closed(database: Database) -> 
     assert database.request(lambda own: own.get_autocommit())
 
 
+@pytest.mark.system
 def test_a_connection_that_is_closed_in_a_block_is_nobodys(database: Database) -> None:
     """The block goes on with it, and PostgreSQL hears of the block with its first statement."""
 
@@ -137,6 +141,7 @@ def test_a_connection_that_is_closed_in_a_block_is_nobodys(database: Database) -
     assert database.request(closed) != database.request(pid)
 
 
+@pytest.mark.system
 def test_a_failed_statement_leaves_its_connection_usable(database: Database) -> None:
     def failing(connection: BaseDatabaseWrapper) -> int:
         with pytest.raises(ProgrammingError, match="nowhere"):
@@ -146,6 +151,7 @@ def test_a_failed_statement_leaves_its_connection_usable(database: Database) -> 
     assert database.request(failing) == database.request(pid)
 
 
+@pytest.mark.system
 def test_a_busy_process_opens_no_connection_anew(database: Database) -> None:
     """Each is a process that PostgreSQL starts: of many requests at once the next many have the same."""
     served = database.at_once(kept_connections.MAX_KEPT + 3)
@@ -153,6 +159,7 @@ def test_a_busy_process_opens_no_connection_anew(database: Database) -> None:
     assert database.at_once(kept_connections.MAX_KEPT + 3) == served
 
 
+@pytest.mark.system
 def test_no_more_than_the_bound_are_kept_for_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_connections, "LINGER_S", 0.2)
     served = database.at_once(kept_connections.MAX_KEPT + 3)
@@ -160,6 +167,7 @@ def test_no_more_than_the_bound_are_kept_for_long(database: Database, monkeypatc
     assert len(served & database.at_once(kept_connections.MAX_KEPT + 3)) == kept_connections.MAX_KEPT
 
 
+@pytest.mark.system
 def test_one_that_was_quiet_for_long_is_replaced(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     first = database.request(pid)
     monkeypatch.setattr(kept_connections, "MAX_IDLE_S", 0.0)
@@ -172,6 +180,7 @@ def test_a_database_that_is_away_says_why_at_once(tmp_path: Path) -> None:
         away.request(pid)
 
 
+@pytest.mark.system
 def test_a_database_of_tests_can_be_dropped_while_connections_to_it_are_kept(url: str, monkeypatch) -> None:
     monkeypatch.setattr(base, "KEPT", KeptConnections(base.KEPT._is_usable))  # noqa: SLF001
 

@@ -30,6 +30,7 @@ def leads(holder: str, after_s: float = 0) -> bool:
     return bool(leader_renew(holder=holder, now=timezone.now() + timedelta(seconds=after_s)))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("collected", [False, True])
 def test_a_leader_that_was_killed_is_followed_at_once_by_one_alone(process, collected) -> None:
     old, new, third = holder_new(process.pid), holder_new(), holder_new()
@@ -42,6 +43,7 @@ def test_a_leader_that_was_killed_is_followed_at_once_by_one_alone(process, coll
     assert not leads(third) and leads(new) and leader_status() is not None
 
 
+@pytest.mark.system
 def test_a_leader_that_is_only_slow_is_waited_for(process) -> None:
     old, new = holder_new(process.pid), holder_new()
     assert leads(old)
@@ -49,6 +51,7 @@ def test_a_leader_that_is_only_slow_is_waited_for(process) -> None:
     assert leads(new, after_s=11)
 
 
+@pytest.mark.system
 def test_a_pid_that_another_process_has_by_now_does_not_keep_the_lead(process) -> None:
     place, pid, start_time, token = holder_new(process.pid).split(":")
     assert leads(f"{place}:{pid}:{int(start_time) - 1}:{token}")
@@ -71,6 +74,7 @@ def test_another_kernel_namespace_or_user_is_another_machine(monkeypatch) -> Non
     assert len({here, other, leader.machine_id()}) == 3
 
 
+@pytest.mark.system
 def test_where_the_kernel_hides_it_every_process_is_waited_for(process, monkeypatch) -> None:
     def hidden(_: str) -> str:
         raise PermissionError(13, "not here")
@@ -82,6 +86,7 @@ def test_where_the_kernel_hides_it_every_process_is_waited_for(process, monkeypa
     assert not leads(holder_new(), after_s=9)
 
 
+@pytest.mark.system
 def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch) -> None:
     """Two see that the leader is gone; the slower of them finds that it is not the leader any more."""
     old, fast, slow = holder_new(process.pid), holder_new(), holder_new()

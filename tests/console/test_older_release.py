@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support import older_release
+
+pytestmark = pytest.mark.system
 
 
 def test_the_data_of_release_0_1_is_there_after_the_upgrade(tmp_path: Path) -> None:

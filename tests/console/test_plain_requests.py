@@ -44,6 +44,7 @@ def test_only_programs_with_a_key_and_without_a_cookie_go_the_shorter_way(path, 
     assert is_plain({"path": path, "headers": pairs}) is expected
 
 
+@pytest.mark.system
 async def test_every_route_returns_the_same_both_ways(api_key, outsider_key, project) -> None:
     session = await sync_to_async(factories.session_make)(project, state=SessionState.STOPPED)
     for method, template in BODIES:

@@ -45,6 +45,7 @@ def test_the_wait_is_the_position_times_the_mean_time_between_two_places(project
     ]
 
 
+@pytest.mark.system
 def test_what_says_nothing_of_the_wait_is_not_counted(project) -> None:
     waiting = factories.session_make(project)
     freed(project, 10)

@@ -70,6 +70,7 @@ def test_a_runtime_that_was_killed_is_launched_again_from_the_front_of_the_queue
         leases.lease_check(token=before["TINKERSCRIPT_LEASE"])
 
 
+@pytest.mark.system
 def test_a_runtime_that_keeps_dying_fails_with_its_last_lines(world, project):
     session = world.session(project)
     for _ in range(6):
@@ -100,6 +101,7 @@ def test_a_session_whose_machines_are_taken_away_again_and_again_does_not_fail(w
     assert state_of(session) == SessionState.PROVISIONING and session.restarts == 1
 
 
+@pytest.mark.system
 def test_restarts_that_bring_steps_go_on_for_ever(world, project):
     session = world.session(project)
     for version in range(1, 12):
@@ -123,6 +125,7 @@ def test_restarts_wait_longer_each_time_and_keep_their_position(world, project, 
     assert (state_of(session), state_of(waiting)) == (SessionState.PROVISIONING, SessionState.QUEUED)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("state", "after_s"), [("provisioning", 900), ("loading", 900)])
 def test_a_runtime_without_progress_is_replaced_at_its_deadline(world, project, state, after_s):
     session = world.session(project)
@@ -138,6 +141,7 @@ def test_a_runtime_without_progress_is_replaced_at_its_deadline(world, project, 
     assert len(world.launcher.stopped) == 1
 
 
+@pytest.mark.system
 def test_a_ready_runtime_that_is_stuck_in_its_work_is_replaced(world, project):
     webhook_create(project=project, url="https://example.com/", topics=[WebhookTopic.SESSION_STUCK])
     session = world.ready(project)
@@ -151,6 +155,7 @@ def test_a_ready_runtime_that_is_stuck_in_its_work_is_replaced(world, project):
     assert "made no progress" in WebhookEvent.model_validate_json(delivery.body).data["cause"]
 
 
+@pytest.mark.system
 def test_a_ready_runtime_that_waits_for_its_clients_is_left_alone(world, project):
     session = world.ready(project, idle_suspend_s=86_400)
     world.tick(2000, beat=READY, step_s=9)
@@ -169,6 +174,7 @@ def test_a_runtime_on_a_lost_machine_is_replaced_once_its_lease_is_over(world, p
     assert why_queued(session) == "the runtime is lost: machine n1 is lost"
 
 
+@pytest.mark.system
 def test_a_runtime_that_holds_its_lease_is_not_lost_whatever_is_said_of_its_machine(world, project):
     session = world.ready(project)
     world.launcher.lost = "machine n1 is lost"
@@ -280,6 +286,7 @@ def test_a_stop_before_the_runtime_speaks_ends_it_too(world, project):
     assert state_of(session) == SessionState.STOPPED and world.launcher.alive == {}
 
 
+@pytest.mark.system
 def test_an_idle_session_is_suspended_and_woken_by_a_request(world, project):
     session = world.ready(project, idle_suspend_s=100)
     world.tick(99, beat=READY)
@@ -332,6 +339,7 @@ def test_no_runtime_starts_on_a_full_disk(world, project):
     assert world.launcher.alive == {}
 
 
+@pytest.mark.system
 def test_a_session_that_ran_before_waits_for_room_on_the_disk_and_goes_on(world, project):
     session = world.ready(project)
     world.free = GIB // 2
@@ -406,6 +414,7 @@ def test_a_server_that_stops_does_not_forget_what_was_wanted(world, project, des
     assert state_of(session) == ends_as
 
 
+@pytest.mark.system
 def test_a_runtime_that_waits_for_a_slot_is_given_the_time_and_its_user_sees_why(world, project):
     session = world.session(project)
     world.launcher.queue = "Slurm: Priority"
@@ -430,6 +439,7 @@ def test_a_runtime_that_waits_for_a_slot_is_ended_when_asked(world, project):
     assert state_of(session) == SessionState.STOPPED and world.launcher.alive == {}
 
 
+@pytest.mark.system
 def test_an_engine_that_does_not_answer_costs_no_session(world, project, settings, caplog):
     settings.MAX_RUNTIMES = 2
     session = world.ready(project)

@@ -190,6 +190,7 @@ def test_both_secrets_change_privately_and_the_command_shows_none(server, tmp_pa
     assert not any(secret in said for secret in (server.SECRET_KEY, *after.values()))
 
 
+@pytest.mark.system
 def test_the_store_serves_what_it_held_under_its_new_credentials_alone(server, tmp_path) -> None:
     @contextmanager
     def serving():

@@ -294,6 +294,7 @@ def test_a_session_that_ended_is_deleted_with_its_record_and_bytes(project, s3) 
     assert not Removal.objects.exists()
 
 
+@pytest.mark.system
 def test_bytes_wait_for_a_store_that_is_away(project, monkeypatch) -> None:
     monkeypatch.setattr(settings, "S3_ENDPOINT_URL", "http://127.0.0.1:9")
     session = factories.session_make(project, state=SessionState.STOPPED)

@@ -35,6 +35,7 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -64,6 +65,7 @@ def test_a_malformed_value_stops_start_up_and_is_named(tmp_path, name, value):
     assert "ImproperlyConfigured" in ended.stderr and name in ended.stderr.splitlines()[-1]
 
 
+@pytest.mark.system
 def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(tmp_path):
     values = "[s.PORT, s.PUBLIC_URL, s.MAX_RUNTIMES, s.DEBUG, s.DATABASES['default']]"
     ended = read(tmp_path, f"import json; print(json.dumps({values}, default=str))")
@@ -75,6 +77,7 @@ def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(tmp_p
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
+@pytest.mark.system
 def test_a_server_that_others_reach_is_not_open_to_them_by_default(tmp_path):
     says = "print(s.PUBLIC_URL, s.SIGN_UP.policy, s.SIGN_UP.verification, s.LIMITS.projects is None)"
     for host, origin in (("10.0.0.5", "10.0.0.5"), ("0.0.0.0", socket.gethostname().lower())):
@@ -101,12 +104,14 @@ def test_readers_name_what_they_refuse(monkeypatch, tmp_path):
     assert console_settings.read_models("N") == folders
 
 
+@pytest.mark.system
 def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
     keys = {read(tmp_path, "print(s.SECRET_KEY)").stdout for _ in range(2)}
     assert len(keys) == 1 and len(keys.pop()) > 64
     assert stat.S_IMODE((tmp_path / "data" / "secret_key").stat().st_mode) == 0o600
 
 
+@pytest.mark.system
 def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_environment(tmp_path):
     say = "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS)"
     assert read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="b").stdout.strip() == "b []"
@@ -174,6 +179,7 @@ def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(tmp
         read_models("TINKERSCRIPT_MODELS")
 
 
+@pytest.mark.system
 def test_runtimes_are_given_the_address_that_the_lease_process_listens_on(tmp_path) -> None:
     elsewhere = {
         "TINKERSCRIPT_HOST": "10.0.0.5", "TINKERSCRIPT_LAUNCHER": "docker", "TINKERSCRIPT_RUNTIME_IMAGE": "runtime:1",

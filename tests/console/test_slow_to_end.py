@@ -18,6 +18,7 @@ def said_of(session):
     return [event.data["reason"] for event in rows]
 
 
+@pytest.mark.system
 def test_an_earlier_runtime_that_is_slow_to_end_costs_no_restart(world, project, caplog):
     session = world.session(project)
     world.launcher.slow = {"start"}
@@ -31,6 +32,7 @@ def test_an_earlier_runtime_that_is_slow_to_end_costs_no_restart(world, project,
     assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 0)
 
 
+@pytest.mark.system
 def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_says_so_once(world, project, caplog):
     session = world.ready(project)
     world.launcher.die()
@@ -68,6 +70,7 @@ def test_of_a_session_that_was_ended_while_it_waited_nothing_is_kept_in_mind(wor
     assert starts.later == {} and notes.note(session.id, "slow", later) == timedelta(0)
 
 
+@pytest.mark.system
 def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(world, project, caplog):
     session = world.ready(project)
     services.session_stop(project=project, session_id=session.id)
@@ -87,6 +90,7 @@ def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(wor
     assert state_of(session) == SessionState.STOPPED and alert.over_at is not None
 
 
+@pytest.mark.system
 def test_a_runtime_that_never_ends_costs_its_session_the_place_after_ten_minutes(world, project) -> None:
     """Queued behind an earlier one, stuck, and stopping: each way in which a place could be kept for ever."""
     behind, next_one = world.ready(project), world.session(project)

@@ -98,6 +98,7 @@ class Model:
         )  # fmt: skip
 
 
+@pytest.mark.system
 @any_speed
 @given(
     st.lists(st.one_of(put, put, start, remove, quotas, free, settle), max_size=60), st.sampled_from(PROJECTS),
@@ -206,6 +207,7 @@ def test_what_moved_is_read_and_not_the_whole_queue(project, alice, bob, clock, 
     assert shown_positions() == whole() and not wholes
 
 
+@pytest.mark.system
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(3))
 def test_what_starts_from_a_long_queue_is_what_the_whole_order_says(project, alice, bob, clock, wholes, seed) -> None:

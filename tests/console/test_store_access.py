@@ -19,6 +19,8 @@ from console.scheduling.processes import wait_until
 from support.another_user import readable_copy, require_root, run_as_nobody
 from support.strangers_port import strangers_port
 
+pytestmark = pytest.mark.system
+
 SECRET = b"what a tenant trained"
 KEY = "sessions/ses_1/model.safetensors"
 # Ports and sockets in, what each of them says to a stranger out.

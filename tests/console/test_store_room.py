@@ -70,6 +70,7 @@ def disk_of(monkeypatch, settings):
     return set_free
 
 
+@pytest.mark.system
 def test_a_store_that_stopped_writing_gives_the_reason_reads_on_and_loses_nothing(running, store, settings, client):
     object_store.put("kept", b"before")
     store.disk.fill(free_share=0.008)
@@ -96,6 +97,7 @@ def test_a_store_that_stopped_writing_gives_the_reason_reads_on_and_loses_nothin
     assert fetch(object_store.read_url("kept", expires_s=60)) == b"before"
 
 
+@pytest.mark.system
 def test_a_disk_that_is_full_to_the_last_byte_costs_no_object(store, settings):
     object_store.put("kept", b"before")
     store.disk.fill(free_share=0.02)

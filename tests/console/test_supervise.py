@@ -36,6 +36,7 @@ def eventually(holds: Callable[[], bool]) -> None:
     assert wait_until(holds, timeout_s=WAIT_S)
 
 
+@pytest.mark.system
 def test_a_stopped_web_server_is_replaced_and_the_new_one_ends_in_order(supervised) -> None:
     server, process = supervised
     eventually(server.answers)

@@ -15,6 +15,8 @@ from console.scheduling.children.health import Limits
 from console.scheduling.children.supervisor import Child, Supervisor
 from console.scheduling.processes import wait_until
 
+pytestmark = pytest.mark.system
+
 QUICK = Limits(stopped_s=0.3, silent_s=0.4, starting_s=2.0, look_every_s=0.05)
 SLEEP = "import time; print('up', flush=True); time.sleep(120)"
 WAIT_S = 30

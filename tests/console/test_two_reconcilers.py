@@ -13,6 +13,8 @@ import pytest
 from support import migrated_database, reconciler_process
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.system
+
 DATABASE = "two_reconcilers"  # of the server of tests/on_postgres.py
 ROUND = 10  # sessions of each place
 START_S = 60.0

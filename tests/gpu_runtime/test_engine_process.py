@@ -51,6 +51,7 @@ def started() -> tuple[subprocess.Popen[str], Path]:
     return program, Path(program.stdout.readline().strip())
 
 
+@pytest.mark.system
 def test_the_sockets_of_a_process_go_with_it(place: Path) -> None:
     program, path = started()
     assert path.is_socket() and path.parent.parent == place
@@ -61,6 +62,7 @@ def test_the_sockets_of_a_process_go_with_it(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.system
 def test_what_a_killed_process_left_goes_with_the_next_start_and_what_lives_stays(place: Path) -> None:
     killed, of_killed = started()
     lives, of_living = started()
@@ -123,6 +125,7 @@ def test_a_path_that_is_too_long_for_a_socket_is_passed_over(place: Path, tmp_pa
         sockets_folder([deep])
 
 
+@pytest.mark.system
 def test_an_operators_own_folder_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_RPC_BASE_PATH", str(place))
     program, path = started()
@@ -131,6 +134,7 @@ def test_an_operators_own_folder_is_kept(place: Path, monkeypatch: pytest.Monkey
     assert [each.name for each in place.iterdir()] == [path.name]
 
 
+@pytest.mark.system
 def test_what_is_to_be_compiled_is_computed_as_it_is_on_a_cpu() -> None:
     """The first call of an engine's process does not wait for a compiler."""
     program = "import torch; torch.compile(lambda x: x + 1, backend=lambda *_: 1 / 0)(torch.ones(1))"

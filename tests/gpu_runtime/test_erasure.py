@@ -66,6 +66,7 @@ def places_of_mark(plane: FakeControlPlane, volume: Path) -> list[str]:
     return found + [name for name in kept if MARK.encode() in plane.objects[name]]
 
 
+@pytest.mark.system
 async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(plane, runtime, monkeypatch) -> None:
     monkeypatch.setattr(stored_calls, "SMALL_BYTES", 0)
     monkeypatch.setattr(reporter_module, "ROWS_EVERY_S", 0.05)

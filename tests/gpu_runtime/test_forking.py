@@ -48,6 +48,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("notice_s", ["0", "50"])
 def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a_gpu_are_not(
     tmp_path: Path, notice_s: str
@@ -66,6 +67,7 @@ def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a
     assert (tmp_path / "once").exists()
 
 
+@pytest.mark.system
 async def test_ranks_that_are_closed_while_they_start_are_ended() -> None:
     ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1), idle_rank)
     starting = asyncio.create_task(ranks.ready())
@@ -127,6 +129,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", ["forked", "spawned"])
 def test_a_progress_bar_makes_no_semaphore_that_outlives_a_killed_process(tmp_path: Path, how: str) -> None:
     program = tmp_path / "program.py"

@@ -47,6 +47,7 @@ def test_what_the_work_raises_is_raised() -> None:
         give_way(lambda: 1 // 0)
 
 
+@pytest.mark.system
 def test_a_process_that_has_the_lowest_priority_works_at_it() -> None:
     imported = "import os; from gpu_runtime.processes.giving_way import give_way"
     program = f"{imported}; os.nice(19); print(give_way(lambda: 7))"

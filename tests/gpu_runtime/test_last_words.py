@@ -43,6 +43,7 @@ async def end_of(main: Callable[..., None]) -> TrainerFailed:
     return failed.value
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("main", ENDS, ids=lambda main: main.__name__)
 async def test_why_a_rank_ended_is_in_the_message_and_what_it_wrote_in_the_log(
     main: Callable[..., None], capfd: pytest.CaptureFixture[str]
@@ -55,6 +56,7 @@ async def test_why_a_rank_ended_is_in_the_message_and_what_it_wrote_in_the_log(
     assert last in log or "it wrote nothing" in said or "a line that explains nothing" in log
 
 
+@pytest.mark.system
 async def test_a_rank_whose_program_cannot_be_started_says_what_the_system_said() -> None:
     before = multiprocessing.spawn.get_executable()
     multiprocessing.set_executable("/no/such/python")
@@ -65,6 +67,7 @@ async def test_a_rank_whose_program_cannot_be_started_says_what_the_system_said(
     assert "trainer rank 0 could not be started" in str(failed) and "No such file" in str(failed)
 
 
+@pytest.mark.system
 def test_a_rank_on_another_node_leaves_what_its_starter_wrote(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +103,7 @@ assert codes == [0] * STARTS, codes
 """
 
 
+@pytest.mark.system
 def test_programs_start_while_another_thread_sets_variables_and_takes_them_away(tmp_path: Path) -> None:
     """As vLLM does while a rank is started beside it. Without a copy one start in ten fails here with EFAULT."""
     run(tmp_path, f"STARTS, CHANGED = {STARTS}, {CHANGED}\n{PROGRAM}", str(shutil.which("true")))
@@ -160,6 +164,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", ["forked", "spawned"])
 def test_two_threads_that_ask_at_once_are_told_the_same_end(tmp_path: Path, how: str) -> None:
     run(tmp_path, ASKED_BY_TWO, how)

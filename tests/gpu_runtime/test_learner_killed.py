@@ -16,6 +16,8 @@ from gpu_runtime.journal.journal import Journal
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import learner_open, plane_assign, trained_steps, volume_fill
 
+pytestmark = pytest.mark.system
+
 # A real process for each life, forked so that it costs no start-up: SIGKILL runs no `finally`.
 FORK = multiprocessing.get_context("fork")
 LIFE_S = 60.0

@@ -9,6 +9,8 @@ import pytest
 
 from gpu_runtime.engine.vllm_process import child_variables
 
+pytestmark = pytest.mark.system
+
 PROGRAM = """
 from pathlib import Path
 from gpu_runtime.engine.over_nodes.heap import heap_return

@@ -42,6 +42,7 @@ def hold_at(wanted: str, held: asyncio.Event, reached: list[str]):
     return reach
 
 
+@pytest.mark.system
 async def test_journal_and_state_are_stored_and_the_session_goes_on_elsewhere(plane, runtime, tmp_path: Path) -> None:
     """The journal at once, though a step runs; then the state of that step."""
     async with runtime(plane) as it:
@@ -224,6 +225,7 @@ async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_e
             asyncio.get_running_loop().remove_signal_handler(number)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("notice_s", ["50", "0"])
 async def test_the_notice_ends_no_rank_where_every_process_is_given_it(monkeypatch, notice_s: str) -> None:
     monkeypatch.setenv(VARIABLE, notice_s)

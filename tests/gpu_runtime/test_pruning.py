@@ -204,6 +204,7 @@ def texts(model: Path) -> TokenTexts:
     return TokenTexts(LightTokenizer(model))
 
 
+@pytest.mark.system
 async def test_any_course_of_a_session_reads_the_same_as_without_pruning(tmp_path: Path, texts: TokenTexts) -> None:
     pruned = recalled = 0
     for seed in range(5):
@@ -250,6 +251,7 @@ def calls_kept(volume: Path) -> set[str]:
         return {name for (name,) in file.execute("SELECT DISTINCT episode_id FROM calls")}
 
 
+@pytest.mark.system
 async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(plane, runtime, monkeypatch) -> None:
     monkeypatch.setattr(stored_calls, "SMALL_BYTES", 0)
     monkeypatch.setattr(reporter_module, "ROWS_EVERY_S", 0.05)
@@ -340,6 +342,7 @@ def life(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int | None
     return process.exitcode
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("apart", [8, pytest.param(1, marks=pytest.mark.nightly)], ids=["each eighth", "each"])
 def test_a_kill_between_archive_and_pruning_costs_no_call_and_no_bit(tmp_path: Path, model: Path, apart: int) -> None:
     untouched = tmp_path / "untouched"

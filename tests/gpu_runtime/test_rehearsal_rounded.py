@@ -24,6 +24,8 @@ from support.published_weights import published_weights
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
+pytestmark = pytest.mark.system
+
 
 class PlainTrainer:
     """What a rehearsal asks of a trainer, on one model in bfloat16 and without a gradient."""

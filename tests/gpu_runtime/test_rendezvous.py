@@ -33,6 +33,7 @@ _process_group_make(RankSpec("", SessionConfig(), 0, 2, sys.argv[1], "cpu", 1), 
 BEATS, END_S = 10, 60
 
 
+@pytest.mark.system
 def test_a_rank_whose_disk_is_silent_says_that_it_lives_until_it_names_the_disk(tmp_path: Path) -> None:
     """A lock that another process holds stands for it: torch waits for either with Python's lock held."""
     path = tmp_path / "ranks"

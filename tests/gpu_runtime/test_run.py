@@ -83,6 +83,7 @@ async def test_an_order_is_fulfilled_once_and_a_state_resumes(plane, runtime) ->
         await it.end()
 
 
+@pytest.mark.system
 async def test_a_store_that_is_away_delays_an_order_and_training_goes_on(plane, runtime) -> None:
     async with runtime(plane, patience_s=0.3) as it:
         plane.answers[UPLOADS] = (503, error_body("storage_unavailable"))
@@ -145,6 +146,7 @@ async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_sta
         assert [state["step"] for state in states] == [1] * (how == "suspend")
 
 
+@pytest.mark.system
 async def test_a_suspended_session_goes_on_on_another_machine(plane, runtime, tmp_path: Path) -> None:
     async with runtime(plane) as it:
         await it.play_groups("a", "b")

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.waiting import eventually
+
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "vllm", "deepspeed", "transformers")

@@ -60,6 +60,7 @@ def freeze(at: str) -> Callable:
     return reach
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("part", "point", "phase", "doing"),
     [
@@ -87,6 +88,7 @@ async def test_what_stands_still_ends_the_runtime_with_its_stacks_on_the_record(
     assert "== runtime." in event["stacks"] and "stacks_collect (" in event["stacks"]
 
 
+@pytest.mark.system
 async def test_an_export_that_stands_still_ends_the_runtime(plane, runtime, monkeypatch) -> None:
     monkeypatch.setitem(DEADLINES_S, Phase.SAVING, STUCK_S)
     async with runtime() as it:
@@ -96,6 +98,7 @@ async def test_an_export_that_stands_still_ends_the_runtime(plane, runtime, monk
             await asyncio.wait_for(it.task, 60)
 
 
+@pytest.mark.system
 async def test_the_next_runtime_goes_on_where_the_stuck_one_stood(plane, runtime, monkeypatch) -> None:
     monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, STUCK_S)
     async with runtime() as it:
@@ -175,6 +178,7 @@ def test_a_new_phase_begins_with_a_fresh_clock(monkeypatch: pytest.MonkeyPatch) 
     assert status.snapshot().progress == before.progress + 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_process_that_computes_without_end_is_read_from_outside(tmp_path: Path, stopped: bool) -> None:
     """Also while it runs no Python, and while it is stopped: nothing runs in it for that, and it goes on unharmed."""
@@ -201,6 +205,7 @@ def test_a_process_that_computes_without_end_is_read_from_outside(tmp_path: Path
     assert stacks_collect(tmp_path) == "", "a process that has ended is not read"
 
 
+@pytest.mark.system
 def test_stacks_that_cannot_be_read_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -17,7 +17,7 @@ from api.relay.limits import MAX_BYTES_PER_KEY
 from console.live.watchers import MAX_PER_CREDENTIAL
 from tinkerscript.processes.bounded_http import HEAD_S
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 HALF_OPEN, SOCKETS, BODIES, BODY_BYTES = 600, 500, 60, 15 << 20
 SERVED_S = 10.0  # within which somebody else's request is answered, on a machine that does other things too

@@ -11,9 +11,12 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from support import migrated_database
 from support.up_server import Server
+
+pytestmark = pytest.mark.system
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
 PROGRAM = """

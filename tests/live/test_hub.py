@@ -64,6 +64,7 @@ async def test_the_backlog_comes_first_then_what_is_new() -> None:
         assert await follower.next(limit=10, timeout_s=0.01) == []
 
 
+@pytest.mark.system
 @pytest.mark.skipif(LAYER_IS_SHARED, reason="with Redis the channel layer wakes readers of other processes")
 async def test_another_process_wakes_a_follower_and_leaves_no_socket_behind(monkeypatch, looks, settings) -> None:
     monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)

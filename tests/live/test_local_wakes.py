@@ -37,6 +37,7 @@ def waited_s(pause: Pause, least_s: float) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.system
 def test_another_process_ends_a_pause(pause: Pause, settings) -> None:
     program = f"from console.live.local_wakes import readers_wake; readers_wake({RECONCILERS!r})"
     environment = os.environ | {"TINKERSCRIPT_DATA": str(settings.DATA), "DJANGO_SETTINGS_MODULE": "console.settings"}

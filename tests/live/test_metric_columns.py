@@ -73,6 +73,7 @@ def test_more_steps_than_points_are_put_together_at_the_place_of_the_last() -> N
     assert (reward.low, reward.high) == ([0.1, 0.4, 0.7], [0.3, 0.6, 1.0])
 
 
+@pytest.mark.system
 @pytest.mark.django_db
 def test_what_came_after_a_cursor_goes_on_where_its_axis_was() -> None:
     cursors = steps_record([1, 2, 3, 4])

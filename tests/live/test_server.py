@@ -15,7 +15,7 @@ from support.asgi_calls import FakeGateway, episode_key
 from tinkerscript.wire.events import EventKind, EventPage
 from tinkerscript.wire.runtime import Report, ReportEntry
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 
 
 async def live_page(watched: aiohttp.ClientWebSocketResponse) -> EventPage:

@@ -10,7 +10,7 @@ from support import factories
 from tinkerscript.wire.events import EventKind, EventPage
 from tinkerscript.wire.runtime import Report, ReportEntry
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 
 BURSTS, BURST, LINE_BYTES = 40, 25, 12_000  # 12 MB: more than the sockets between two processes hold
 

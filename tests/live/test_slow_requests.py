@@ -176,6 +176,7 @@ async def test_a_gateway_has_the_bounds_of_requests(monkeypatch: pytest.MonkeyPa
         assert (await talk(int(address.rpartition(":")[2]), HEAD)).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.system
 def test_the_server_may_open_as_many_files_as_the_system_allows() -> None:
     program = "from console.server.uvicorn import files_raise; import resource; files_raise(); "
     program += "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"

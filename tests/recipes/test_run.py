@@ -34,6 +34,7 @@ def test_a_metric_that_was_not_written_has_not_risen(tmp_path: Path) -> None:
     assert "has 0 values" in rise_check(tmp_path, "reward")
 
 
+@pytest.mark.system
 def test_a_recipe_whose_metric_must_rise_has_steps_enough_for_a_mean() -> None:
     assert all(recipe.steps >= 6 for recipe in RECIPES.values() if recipe.rises)
     assert any(recipe.rises for recipe in RECIPES.values())

@@ -84,6 +84,7 @@ async def test_a_loop_from_start_to_model(server, start, tmp_path, monkeypatch):
     assert server.sessions[session.id].state == "stopped"
 
 
+@pytest.mark.system
 async def test_two_hundred_rollouts_on_sixteen_places(server, start):
     server.places = 16
 

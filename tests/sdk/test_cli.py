@@ -91,6 +91,7 @@ def test_metrics_are_rows_and_a_curve(server, session, run):
     assert lines[-2].split() == ["0.250", "▁███"]
 
 
+@pytest.mark.system
 def test_a_plot_becomes_a_picture_where_matplotlib_is_installed(server, session, run, monkeypatch, tmp_path):
     numbers = {name: 1 for name in StepMetrics.model_fields}
     server.add_event("metric", {**numbers, "step": 1, "reward_mean": 0.5})
@@ -137,6 +138,7 @@ def test_wrong_address_is_reported_soon(run, monkeypatch):
     assert time.monotonic() - started < 25, "calls of a session are tried for 30 s and longer"
 
 
+@pytest.mark.system
 def test_the_package_is_the_command_too():
     command = [sys.executable, "-m", "tinkerscript", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -233,6 +235,7 @@ def test_error_is_one_line_on_stderr_with_the_hint(run, monkeypatch):
     assert "create_api_key" in err
 
 
+@pytest.mark.system
 def test_without_the_extra_it_names_what_to_install():
     code = "import sys; sys.modules['typer'] = None; import tinkerscript.cli"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

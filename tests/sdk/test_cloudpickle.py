@@ -63,6 +63,7 @@ def workers() -> Iterator[tuple[Remote, Remote]]:
         yield first, second
 
 
+@pytest.mark.system
 def test_a_function_that_holds_the_session_plays_its_episodes_in_a_worker(server, session, workers) -> None:
     mine = session.begin_episode(task="driver")
 
@@ -115,6 +116,7 @@ def test_a_class_that_holds_its_session_is_an_actor(server, session, workers) ->
     assert workers[0](actor.play) in server.episodes
 
 
+@pytest.mark.system
 async def test_an_async_session_says_what_to_send_in_its_place(server) -> None:
     options = {"base_url": server.url, "api_key": "tml-test-key"}
     async with AsyncTinkerScript("SmolLM2", **options) as session, session.episode("a") as episode:

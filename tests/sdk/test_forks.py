@@ -46,6 +46,7 @@ def attempts(session, worker, count):
     return pairs
 
 
+@pytest.mark.system
 def test_six_forked_workers_never_get_one_anothers_episodes(server, session):
     session.status()  # a connection is open before the fork
     reader, writer = fork.Pipe()
@@ -65,6 +66,7 @@ def test_six_forked_workers_never_get_one_anothers_episodes(server, session):
     assert all(e.reward == float(e.task.split("-")[0]) for e in server.episodes.values())
 
 
+@pytest.mark.system
 def test_fork_neither_ends_nor_supersedes_its_parents_episode(server, session):
     mine = session.begin_episode(task="parent")
 
@@ -79,6 +81,7 @@ def test_fork_neither_ends_nor_supersedes_its_parents_episode(server, session):
     assert session.end_episode(1.0).task == "parent"
 
 
+@pytest.mark.system
 def test_fork_sends_heartbeats_for_its_own_episodes_alone(server, session):
     server.idle_timeout_s = 0.4
     mine = session.begin_episode(task="parent")
@@ -92,6 +95,7 @@ def test_fork_sends_heartbeats_for_its_own_episodes_alone(server, session):
     assert kept_alive == [theirs] != [mine.id]
 
 
+@pytest.mark.system
 def test_fork_while_threads_hold_every_lock_does_not_hang(server, session, monkeypatch):
     # Python itself does not free the lock of a log's file in a fork; the SDK's own locks are what is tried here.
     monkeypatch.setattr(logging.getLogger("httpx"), "disabled", True)
@@ -114,6 +118,7 @@ def test_fork_while_threads_hold_every_lock_does_not_hang(server, session, monke
             thread.join()
 
 
+@pytest.mark.system
 def test_close_in_a_fork_leaves_the_session_to_its_parent(server, session):
     assert in_fork(lambda: (session.begin_episode(task="child"), session.close(), "closed")[2]) == "closed"
     assert server.sessions[session.id].state == "ready"
@@ -121,6 +126,7 @@ def test_close_in_a_fork_leaves_the_session_to_its_parent(server, session):
     assert session.begin_episode().is_open
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("before", ["used", "unused"])
 def test_an_async_session_in_a_fork_is_a_client_of_its_own(server, before):
     async def attempt(session, task):
@@ -156,6 +162,7 @@ def worker(session, number):
         return os.getpid(), session.id, session.end_episode(float(number)).reward
 
 
+@pytest.mark.system
 def test_spawned_workers_attach_by_id(server, session):
     with spawn.Pool(2) as pool:
         done = pool.starmap(worker, [(session, number) for number in range(6)])
@@ -178,6 +185,7 @@ def test_pickle_here_is_the_same_session_and_elsewhere_an_attached_one(server, s
     assert server.sessions[session.id].state == "ready"
 
 
+@pytest.mark.system
 def test_episode_goes_to_another_process_with_its_session(server, session):
     episode = session.begin_episode(task="a")
     with spawn.Pool(1) as pool:

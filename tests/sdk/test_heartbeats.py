@@ -163,6 +163,7 @@ def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, conn
     assert len(server.beats(episode.id)) == seen
 
 
+@pytest.mark.system
 def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(server, connect, some_beats_later):
     server.idle_timeout_s = 0.04
     session = connect()
@@ -209,6 +210,7 @@ def client_of(session):
     return session.begin_episode().openai()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("holder", [unpacked, client_of])
 def test_a_holder_of_the_unpacked_key_or_a_client_gets_heartbeats(server, connect, holder):
     server.idle_timeout_s = 0.04
@@ -228,6 +230,7 @@ def test_unpacked_key_is_a_plain_string_to_everyone_else(session):
     assert key.startswith("tml-ep-")
 
 
+@pytest.mark.system
 def test_process_ends_with_an_episode_open_and_without_close(server):
     code = (
         "from tinkerscript import TinkerScript\n"

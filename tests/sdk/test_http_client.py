@@ -16,6 +16,7 @@ from tinkerscript.connection.http_client import certificates
 from tinkerscript.sessions import starting
 
 
+@pytest.mark.system
 def test_refused_connection_ends_a_program_with_the_address_to_set():
     code = "from tinkerscript import TinkerScript; TinkerScript('m', base_url='http://127.0.0.1:9', api_key='k')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -228,6 +228,7 @@ def interrupted(server, when=None):
     return program.returncode, said
 
 
+@pytest.mark.system
 def test_loop_without_with_that_ctrl_c_ends_leaves_no_session(server):
     _, said = interrupted(server)
     assert "KeyboardInterrupt" in said
@@ -236,6 +237,7 @@ def test_loop_without_with_that_ctrl_c_ends_leaves_no_session(server):
     assert [e.reason for e in server.episodes.values()] == ["closed"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("state", ["queued", "loading"])
 def test_start_that_ctrl_c_ends_leaves_no_session(server, state):
     server.first_state = state
@@ -244,6 +246,7 @@ def test_start_that_ctrl_c_ends_leaves_no_session(server, state):
     assert [view.state for view in server.sessions.values()] == ["stopped"]
 
 
+@pytest.mark.system
 def test_create_that_ctrl_c_interrupts_leaves_no_session_either(server):
     server.create_delay_s = 1.0
     status, _ = interrupted(server, lambda: server.seen("POST /v1/sessions"))

@@ -5,6 +5,8 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from sdk.rest_server import API_KEY
 
+pytestmark = pytest.mark.system
+
 TIMEOUT_S = 120
 
 

@@ -15,6 +15,7 @@ import tinkerscript
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.system
 def test_importing_the_sdk_imports_nothing_heavy():
     code = (
         "import sys, httpx, pydantic\n"
@@ -27,6 +28,7 @@ def test_importing_the_sdk_imports_nothing_heavy():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.system
 def test_a_server_that_needs_the_wire_alone_does_not_import_the_client():
     code = "import sys, tinkerscript.wire.errors; print(sorted({'httpx', 'tinkerscript.client'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -48,6 +50,7 @@ def test_what_docstrings_call_is_there():
     assert called and called - defined - set(dir(builtins)) == set()
 
 
+@pytest.mark.system
 def test_wheel_holds_the_sdk_alone_and_needs_httpx_and_pydantic_only(tmp_path):
     command = ["pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", tmp_path, ROOT]
     subprocess.run([sys.executable, "-m", *map(str, command)], check=True, timeout=120, capture_output=True)

@@ -231,6 +231,7 @@ def interrupted(server, run):
     return subprocess.run(command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.system
 def test_ctrl_c_abandons_what_is_open_and_leaves_no_session(server):
     done = interrupted(server, "session.rollouts(agent, map(str, range(8)), workers=12)")
     assert done.returncode != 0
@@ -253,6 +254,7 @@ session.rollouts(agent, map(str, range(8)), workers=12)
 """
 
 
+@pytest.mark.system
 def test_a_second_ctrl_c_ends_a_program_whose_server_takes_nothing_back(server):
     server.fail("POST .*/abandon", times=999, answer=error(503, "unavailable", "busy"))
     began = time.monotonic()
@@ -263,6 +265,7 @@ def test_a_second_ctrl_c_ends_a_program_whose_server_takes_nothing_back(server):
     assert [view.state for view in server.sessions.values()] == ["stopped"]
 
 
+@pytest.mark.system
 def test_one_ctrl_c_is_enough_when_the_server_takes_nothing_back(server):
     server.fail("POST .*/abandon", times=999, answer=error(503, "unavailable", "busy"))
     done = interrupted(server, "session.rollouts(agent, map(str, range(8)), workers=12)")

@@ -71,6 +71,7 @@ def test_package_is_marked_as_typed():
     assert (Path(tinkerscript.__file__).parent / "py.typed").exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_strict_checker_accepts_a_users_program_and_finds_its_mistakes(checker, tmp_path):
     (tmp_path / "good.py").write_text(PROGRAM.read_text())

@@ -12,6 +12,8 @@ from console.scheduling.launchers.protocol import GATEWAY_PORT, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, Backend
 
+pytestmark = pytest.mark.system
+
 WAIT_S = 30
 POLITE = f"trap 'echo bye >bye; exit 0' TERM INT; echo up; {WAIT}"  # INT: Slurm's TERM is a notice
 STUBBORN = f"trap '' TERM INT; echo up; {WAIT}"

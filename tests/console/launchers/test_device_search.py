@@ -38,6 +38,7 @@ def nvidia_smi(tmp_path: Path, monkeypatch):
     return make
 
 
+@pytest.mark.system
 def test_the_tool_lists_them_in_its_order(nvidia_smi) -> None:
     nvidia_smi(f'[ "$1" = -L ] && echo "{TWO}"')
     assert devices_find(options()) == devices_find(options("docker", gpus=2)) == ("0", "1")
@@ -77,12 +78,14 @@ def test_an_engine_on_another_machine_has_other_devices(nvidia_smi, monkeypatch)
         devices_find(options("docker", gpus=1))
 
 
+@pytest.mark.system
 def test_start_up_refuses_more_devices_for_a_runtime_than_there_are(nvidia_smi) -> None:
     nvidia_smi(f'echo "{TWO}"')
     with pytest.raises(ImproperlyConfigured, match=r"TINKERSCRIPT_RUNTIME_GPUS=3 .* has 2 \(0, 1\)"):
         devices_find(options(gpus=3))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("script", "named"),
     [
@@ -96,6 +99,7 @@ def test_a_listing_that_cannot_be_trusted_stops_start_up(nvidia_smi, script, nam
         devices_find(options())
 
 
+@pytest.mark.system
 def test_a_tool_that_hangs_is_not_waited_for(nvidia_smi, monkeypatch) -> None:
     nvidia_smi(f"exec {os.path.realpath('/bin/sleep')} 60")
     monkeypatch.setattr(device_search, "LISTING_TIMEOUT_S", 0.2)
@@ -103,6 +107,7 @@ def test_a_tool_that_hangs_is_not_waited_for(nvidia_smi, monkeypatch) -> None:
         devices_find(options())
 
 
+@pytest.mark.system
 def test_a_machine_whose_driver_finds_none_has_none(nvidia_smi) -> None:
     nvidia_smi("echo 'No devices were found'; exit 6")
     assert devices_find(options()) == ()

@@ -133,6 +133,7 @@ def left_in(cluster: FakeKubernetes) -> list[tuple[str, str]]:
     return list(cluster.objects)
 
 
+@pytest.mark.system
 def test_everything_that_was_made_for_a_runtime_goes_with_it(cluster, launcher, tmp_path: Path) -> None:
     handle = start(launcher, tmp_path)
     assert {kind for kind, _ in cluster.objects} == {"jobs", "secrets", "services", "networkpolicies", "pods"}
@@ -140,6 +141,7 @@ def test_everything_that_was_made_for_a_runtime_goes_with_it(cluster, launcher, 
     assert left_in(cluster) == []
 
 
+@pytest.mark.system
 def test_a_runtime_is_reached_by_the_name_of_its_service(cluster, launcher, tmp_path: Path) -> None:
     handle = start(launcher, tmp_path, "echo $TINKERSCRIPT_RUNTIME_ADDRESS; sleep 30")
     (service,) = cluster.names("services")
@@ -147,6 +149,7 @@ def test_a_runtime_is_reached_by_the_name_of_its_service(cluster, launcher, tmp_
     launcher.stop(handle, grace_s=0)
 
 
+@pytest.mark.system
 def test_each_runtime_asks_for_as_many_devices_as_its_session_has(cluster, launcher, tmp_path: Path) -> None:
     for number, gpus in enumerate((0, 1, 4)):
         folder = tmp_path / str(number)
@@ -171,6 +174,7 @@ def test_a_pod_without_a_node_waits_and_gives_the_reason(cluster, launcher, tmp_
     assert launcher.logs(handle, lines=5) == []
 
 
+@pytest.mark.system
 def test_a_node_that_does_not_answer_for_a_log_keeps_no_one_from_ending_its_runtime(
     cluster, launcher, tmp_path
 ) -> None:
@@ -204,6 +208,7 @@ def test_a_container_that_cannot_start_is_an_end_with_why(cluster, launcher, tmp
     assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", 128, 'StartError: exec: "x": not found')
 
 
+@pytest.mark.system
 def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, launcher, tmp_path, monkeypatch) -> None:
     fresh = handle_of(launcher, tmp_path)
     monkeypatch.setattr(BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
@@ -300,6 +305,7 @@ def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reac
     assert manifests.PODS_KEY not in all_of(wanted_make())[1]["stringData"]
 
 
+@pytest.mark.system
 def test_the_first_pod_speaks_for_all_and_all_go_with_it(cluster, launcher, tmp_path: Path) -> None:
     handle = several_start(launcher, tmp_path, on_index(f"echo first; {WAIT}", f"echo other; {WAIT}"))
     assert len(cluster.names("pods")) == 2
@@ -311,6 +317,7 @@ def test_the_first_pod_speaks_for_all_and_all_go_with_it(cluster, launcher, tmp_
     assert left_in(cluster) == []
 
 
+@pytest.mark.system
 def test_a_pod_that_finds_no_machine_of_its_own_is_waited_for_by_its_number(cluster, launcher, tmp_path: Path) -> None:
     cluster.machines = 1
     handle = several_start(launcher, tmp_path)
@@ -319,6 +326,7 @@ def test_a_pod_that_finds_no_machine_of_its_own_is_waited_for_by_its_number(clus
     launcher.stop(handle, grace_s=0)
 
 
+@pytest.mark.system
 def test_the_end_of_another_pod_ends_the_first_and_is_the_reason(cluster, launcher, tmp_path: Path) -> None:
     handle = several_start(launcher, tmp_path, on_index(f"echo first; {WAIT}", "echo missing library; exit 3"))
     assert wait_until(lambda: fresh(cluster).inspect(handle).state == "exited", timeout_s=WAIT_S)

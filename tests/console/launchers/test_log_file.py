@@ -77,6 +77,7 @@ def test_a_log_that_no_one_looked_at_for_long_leaves_its_end_from_a_whole_line_o
     assert LIMIT - 20 < path.with_name(f"{LOG}.1").stat().st_size <= LIMIT
 
 
+@pytest.mark.system
 def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_doubled_line(path) -> None:
     with path.open("ab") as log:
         writer = subprocess.Popen([sys.executable, "-c", WRITER, f"{5 * LIMIT}"], stdout=log)

@@ -19,6 +19,8 @@ from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import LauncherUnavailable, RuntimeStatus, SlowToEnd
 from console.scheduling.processes import wait_until
 
+pytestmark = pytest.mark.system
+
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 POLITE = """
 import signal, sys, time

@@ -12,6 +12,8 @@ from console.scheduling.launchers.slurm import SlurmLauncher
 from console.scheduling.processes import wait_until
 from launching.backends import SHELL, SMALL, WAIT, Backend
 
+pytestmark = pytest.mark.system
+
 WAIT_S = 30
 FOREVER = f"echo up; {WAIT}"
 

@@ -106,6 +106,7 @@ def reasons(session: Session) -> list[str]:
     return [row.data.get("reason", "") for row in rows]
 
 
+@pytest.mark.system
 def test_a_session_takes_the_runtime_that_waits_for_its_base_model(server, project, tmp_path, settings) -> None:
     settings.TRACES_URL = "http://127.0.0.1:4318"
     name = server.waiting()
@@ -130,6 +131,7 @@ def test_a_session_takes_the_runtime_that_waits_for_its_base_model(server, proje
     assert not left_over(name)
 
 
+@pytest.mark.system
 def test_it_is_never_another_sessions_and_the_next_is_another_one(server, project) -> None:
     first_name = server.waiting()
     session, first = server.started(factories.session_make(project))
@@ -140,6 +142,7 @@ def test_it_is_never_another_sessions_and_the_next_is_another_one(server, projec
     assert session.id not in "".join(second) and first[0] != second[0]
 
 
+@pytest.mark.system
 def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_launch_left(server, project) -> None:
     server.waiting()
     session, _ = server.started(factories.session_make(project))
@@ -157,6 +160,7 @@ def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_lau
     assert [line.split()[0] for line in lines] == [*once, "cold", *once]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "changes", [{"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
 )
@@ -175,6 +179,7 @@ def test_a_session_that_it_does_not_fit_starts_a_new_one_and_says_so(server, pro
     assert lines == ["cold"] and "a slot is free: no warm runtime for it is ready, so a new one" in reasons(session)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "changes", [{}, {"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
 )
@@ -194,6 +199,7 @@ def test_one_with_its_libraries_alone_is_taken_by_a_session_of_any_base_model_an
         server.reconciler.close()
 
 
+@pytest.mark.system
 def test_one_of_its_own_base_model_is_taken_before_one_of_any(server, project, tmp_path, settings) -> None:
     settings.MAX_RUNTIMES = 2
     server = Server(tmp_path, wanted={ANY: 1, factories.BASE_MODEL: 1})
@@ -206,6 +212,7 @@ def test_one_of_its_own_base_model_is_taken_before_one_of_any(server, project, t
         server.reconciler.close()
 
 
+@pytest.mark.system
 def test_none_waits_with_its_libraries_where_memory_is_short_and_the_log_says_so_once(server, tmp_path, caplog) -> None:
     server = Server(tmp_path, wanted={ANY: 1})
     said = lambda: [each for each in caplog.messages if "are available, and 6 are needed" in each]  # noqa: E731
@@ -236,6 +243,7 @@ def test_none_waits_with_its_libraries_where_sessions_have_devices(server, tmp_p
         server.reconciler.close()
 
 
+@pytest.mark.system
 def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(server, project, monkeypatch) -> None:
     name = server.waiting()
     monkeypatch.setattr(warm_module, "TAKE_S", 0.2)
@@ -247,6 +255,7 @@ def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(se
     assert said["engine_and_trainer"] == "not used: the warm runtime did not take the session, so a new one"
 
 
+@pytest.mark.system
 def test_it_ends_by_itself_when_its_server_is_killed_while_it_loads_and_while_it_waits(server) -> None:
     for is_ready in (True, False):
         name = server.waiting(ready=is_ready)
@@ -256,6 +265,7 @@ def test_it_ends_by_itself_when_its_server_is_killed_while_it_loads_and_while_it
         server.now += warm_module.BACK_OFF_MAX_S
 
 
+@pytest.mark.system
 def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_next_that_leads(server, tmp_path) -> None:
     name = server.waiting()
     for pid in left_over(name):
@@ -264,6 +274,7 @@ def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_nex
     assert wait_until(lambda: not left_over(name), timeout_s=60) and not WarmRuntime.objects.exists()
 
 
+@pytest.mark.system
 def test_a_model_that_does_not_load_is_tried_again_later_and_later(server, tmp_path) -> None:
     (tmp_path / "models" / f"{factories.BASE_MODEL}.broken").touch()
     for wait_s in (warm_module.BACK_OFF_S, 2 * warm_module.BACK_OFF_S):
@@ -278,6 +289,7 @@ def test_a_model_that_does_not_load_is_tried_again_later_and_later(server, tmp_p
         server.now += 1
 
 
+@pytest.mark.system
 def test_it_has_devices_of_its_own_and_gives_way_to_a_session_that_needs_them(
     server, project, settings, tmp_path
 ) -> None:
@@ -306,12 +318,14 @@ def test_it_has_devices_of_its_own_and_gives_way_to_a_session_that_needs_them(
         server.reconciler.close()
 
 
+@pytest.mark.system
 def test_a_session_that_its_quota_holds_back_does_not_keep_them_away(server, project) -> None:
     factories.session_make(project)
     Project.objects.filter(id=project.id).update(device_quota=0)
     server.waiting()
 
 
+@pytest.mark.system
 def test_one_that_cannot_be_started_leaves_nothing_and_holds_up_no_other_base_model(server, settings, tmp_path) -> None:
     settings.MAX_RUNTIMES = 2
     settings.EXTRA_MODELS = {"other": str(tmp_path / "other")}
@@ -338,6 +352,7 @@ def test_one_that_cannot_be_started_leaves_nothing_and_holds_up_no_other_base_mo
         server.reconciler.close()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("is_leader_dead", [True, False], ids=["its first process is gone", "all of it is there"])
 def test_one_that_is_slow_to_end_keeps_its_devices_until_nothing_of_it_lives(
     server, project, settings, tmp_path, monkeypatch, is_leader_dead

@@ -10,6 +10,8 @@ from gpu_runtime.episodes import admission_queue
 from support.gateway_harness import Gateway, running_gateway
 from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun
 
+pytestmark = pytest.mark.system
+
 
 async def begin(gateway: Gateway, task: str) -> EpisodeBegun:
     return await gateway.episodes.begin(EpisodeBegin(task=task), hold_s=30)

@@ -140,6 +140,7 @@ async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str, monkeypatc
     assert "maximum context length is 512" in error["message"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("family", ["chatml", "mistral"])
 def test_the_bound_on_tokens_is_never_above_what_there_are(tmp_path: Path, family: str) -> None:
     build_tokenizer(tmp_path, family)
@@ -219,6 +220,7 @@ async def test_an_expired_key(tmp_path, path: str) -> None:
         assert (status, "expired" in error["message"]) == (410, True)
 
 
+@pytest.mark.system
 async def test_a_key_opens_its_own_episode_and_no_other(gateway: Gateway) -> None:
     """Not by path, and not a closed one for ever; an id that the session never gave has no key at all."""
     first, second = await gateway.begin(), await gateway.begin()

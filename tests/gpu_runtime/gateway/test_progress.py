@@ -46,6 +46,7 @@ async def test_the_phase_is_that_of_the_episodes_that_were_ended(gateway: Gatewa
     )
 
 
+@pytest.mark.system
 async def test_every_way_of_dropping_ended_episodes_is_told(gateway: Gateway) -> None:
     batches, told = gateway.episodes.batches, []
     batches.on_dropped = lambda records, why, hint: told.append(

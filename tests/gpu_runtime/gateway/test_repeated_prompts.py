@@ -24,6 +24,7 @@ async def attempts(gateway: Gateway, begun: dict[str, Any], task: str, count: in
         await gateway.chat(begun, task, **options)
 
 
+@pytest.mark.system
 async def test_an_episode_begun_outside_the_loop_is_told(gateway: Gateway, told: list[dict[str, Any]]) -> None:
     begun = await gateway.begin()
     for task in ("two and two", "three and three"):
@@ -51,6 +52,7 @@ async def test_an_episode_for_each_task_instead_of_each_attempt_is_told(
     assert len(told) == 1
 
 
+@pytest.mark.system
 async def test_one_task_for_ever_in_one_episode_is_told(gateway: Gateway, told: list[dict[str, Any]]) -> None:
     begun = await gateway.begin()
     await attempts(gateway, begun, "guess", OF_ONE_PROMPT * LIMIT - 1)
@@ -80,6 +82,7 @@ async def one_prompt_again_and_again(gateway: Gateway, begun: dict[str, Any]) ->
         await gateway.chat(begun, f"state {number}")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("run", [many_agents, a_vote_at_once, a_labelled_vote, one_prompt_again_and_again])
 async def test_real_runs_are_not(
     gateway: Gateway, told: list[dict[str, Any]], run: Callable[[Gateway, dict[str, Any]], Any]

@@ -261,6 +261,7 @@ async def test_restart_in_the_middle_of_a_conversation_still_reuses_its_ids(tmp_
         assert len(timelines(gateway, begun)) == 1
 
 
+@pytest.mark.system
 async def test_very_long_conversation_takes_seconds_of_the_processor(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, max_context_length=1_000_000) as gateway:
         begun = await gateway.begin()

@@ -23,6 +23,7 @@ def folder(monkeypatch, tmp_path) -> Path:
     compiled.cache_clear()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", NAMES)
 def test_a_library_is_compiled_once_and_kept_for_its_user_alone(monkeypatch, folder, name):
     assert compiled(name) is not None
@@ -33,6 +34,7 @@ def test_a_library_is_compiled_once_and_kept_for_its_user_alone(monkeypatch, fol
     assert kept.stat().st_mode & 0o077 == 0 or kept.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("suited", [True, False])
 def test_all_are_compiled_beforehand_where_the_processor_is_theirs(monkeypatch, folder, suited):
     monkeypatch.setattr(module, "is_suited", lambda: suited and is_suited())
@@ -41,6 +43,7 @@ def test_all_are_compiled_beforehand_where_the_processor_is_theirs(monkeypatch, 
     assert sorted(kept) == (NAMES if suited and is_suited() else [])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("side", [8, 16])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_compiler_has_nothing_to_warn_of(tmp_path, name, side):
@@ -50,6 +53,7 @@ def test_the_compiler_has_nothing_to_warn_of(tmp_path, name, side):
     subprocess.run([*command, str(SOURCES / f"{name}.c"), "-o", str(tmp_path / "made.o")], check=True)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("changed", ["packed_linear.c", "panels.h"])
 def test_another_source_has_a_library_of_its_own(monkeypatch, tmp_path, folder, changed):
     sources = Path(shutil.copytree(SOURCES, tmp_path / "sources"))
@@ -61,6 +65,7 @@ def test_another_source_has_a_library_of_its_own(monkeypatch, tmp_path, folder, 
     assert len(list(folder.iterdir())) == 2
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
 def test_without_a_compiler_there_is_none_and_the_log_reports_it(monkeypatch, caplog, compiler):
     monkeypatch.setenv("CC", compiler)

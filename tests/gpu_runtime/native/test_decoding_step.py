@@ -93,6 +93,7 @@ def blocks_of(rows: int) -> Tensor:
     return torch.randperm(2 * rows, generator=torch.Generator().manual_seed(1)).view(rows, 2)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("shared", [1, 2, 3, 4, 5])
 def test_every_sequence_attends_to_its_own_tokens_through_all_layers(step, shared):
     layers, blocks = layers_make(2 * len(LENGTHS), heads=shared * KEPT), blocks_of(len(LENGTHS))

@@ -38,6 +38,7 @@ def mapped() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * 4096
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not say what a process has mapped")
 def test_a_region_is_given_back_with_its_last_room():
     size, pages = 1 << 30, LargePages()

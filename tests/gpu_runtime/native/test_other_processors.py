@@ -9,6 +9,8 @@ import pytest
 
 from gpu_runtime.native.compiled import SIDE
 
+pytestmark = pytest.mark.system
+
 TESTS = Path(__file__).parents[1]
 
 

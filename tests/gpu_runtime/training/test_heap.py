@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 PROGRAM = """
 import resource
 from gpu_runtime.training.cpu.malloc import heap_keep

@@ -22,6 +22,7 @@ CONFIG = SessionConfig(max_context_length=128)
 TABLE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", TRAINED)
 def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(tmp_path, name):
     folder = family_make(tmp_path, name)

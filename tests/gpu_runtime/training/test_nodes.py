@@ -138,6 +138,7 @@ def test_two_nodes_go_on_from_a_state_of_one_and_one_from_theirs(cluster, folder
         assert all(torch.equal(tensor, unbroken[name]) for name, tensor in run.weights().items())
 
 
+@pytest.mark.system
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["it is killed", "its node falls silent"])
 def test_a_rank_that_is_lost_is_a_named_failure_within_a_minute(cluster, folder, how: int) -> None:
@@ -166,6 +167,7 @@ def test_a_node_that_cannot_be_reached_at_the_start_is_a_named_failure(cluster, 
     assert found["seconds"] < MINUTE_S
 
 
+@pytest.mark.system
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", ["model", "version"])
 def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(cluster, folder, what: str) -> None:
@@ -191,6 +193,7 @@ def test_nodes_outside_of_a_job_are_refused() -> None:
         job_nodes(2, {})
 
 
+@pytest.mark.system
 def test_a_job_over_another_number_of_nodes_is_refused(cluster) -> None:
     inside = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n2"}
     assert [node.name for node in job_nodes(2, inside)] == ["n2", "n1"], "its own first"
@@ -198,5 +201,6 @@ def test_a_job_over_another_number_of_nodes_is_refused(cluster) -> None:
         job_nodes(3, inside)
 
 
+@pytest.mark.system
 def test_ranks_meet_over_the_interface_that_leads_to_the_others() -> None:
     assert interface_toward("127.0.0.1") == "lo"

@@ -106,6 +106,7 @@ def block_table(counts, indices):
     return table
 
 
+@pytest.mark.system
 @given(sample_lists())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_loss_and_gradients_equal_the_unpacked_computation(policy, samples):

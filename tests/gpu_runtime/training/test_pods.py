@@ -84,6 +84,7 @@ class Job:
         return "\n".join(self.launcher.logs(self.handle, lines=40))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("what", ["rank", "pod", "silent"])
 def test_what_is_lost_of_the_other_pod_is_a_named_failure_within_a_minute(cluster, tmp_path, what: str) -> None:
     """A pod that is stopped sends nothing and closes nothing, like a machine without power."""
@@ -99,6 +100,7 @@ def test_what_is_lost_of_the_other_pod_is_a_named_failure_within_a_minute(cluste
         assert pods.pod_name(job.launcher.address(job.handle, port=7000))[:-1] in found["says"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("what", ["model", "version"])
 def test_a_pod_that_has_something_else_is_refused_by_name_before_it_trains(cluster, tmp_path, what: str) -> None:
     other = tiny_model_make(tmp_path / "other", seed=1)
@@ -107,6 +109,7 @@ def test_a_pod_that_has_something_else_is_refused_by_name_before_it_trains(clust
     assert ("its files are others than on ts-ses-" if what == "model" else "has torch 1.0") in found["says"]
 
 
+@pytest.mark.system
 def test_a_pod_that_runs_and_is_not_reached_is_named_and_those_beside_it_are_ended(cluster, tmp_path) -> None:
     job = Job(cluster, tmp_path, host="exec sleep 600", start_s=5)
     found = job.found()
@@ -116,6 +119,7 @@ def test_a_pod_that_runs_and_is_not_reached_is_named_and_those_beside_it_are_end
     assert list(cluster.objects) == []
 
 
+@pytest.mark.system
 def test_notice_of_the_other_machine_reaches_the_runtime_whose_ranks_live_on_and_end_with_it(cluster, tmp_path) -> None:
     job = Job(cluster, tmp_path)
     rank, pod = job.rank_elsewhere(), job.pod(1)

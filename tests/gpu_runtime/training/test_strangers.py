@@ -12,6 +12,8 @@ import pytest
 from gpu_runtime.processes.strangers import StrangerConnected, strangers_refuse
 from support.another_user import NOBODY, require_root
 
+pytestmark = pytest.mark.system
+
 # Imports what another user could not read, connects, sends the numbers by which gloo knows its peers, and stays.
 CONNECTS = """
 import encodings.idna, os, socket, struct, sys

@@ -50,6 +50,7 @@ def test_blocks_show_each_query_exactly_its_ancestors(end_N, size):
         assert not block.hidden.all(dim=0).any(), "a key that no query of the block sees is not computed"
 
 
+@pytest.mark.system
 @given(ends(), st.integers(1, 9))
 @settings(deadline=None)
 def test_values_and_gradients_are_those_of_dense_attention(end_N, size):
@@ -71,6 +72,7 @@ def test_values_and_gradients_are_those_of_dense_attention(end_N, size):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.system
 @given(ends(), st.integers(1, 9), st.integers(1, 6))
 @settings(deadline=None)
 def test_a_window_hides_ancestors_by_their_distance_on_the_way_and_not_in_the_row(end_N, size, window):
@@ -84,6 +86,7 @@ def test_a_window_hides_ancestors_by_their_distance_on_the_way_and_not_in_the_ro
     assert torch.equal(gpu.mask_mod(0, 0, every[:, None], every[None, :]), windowed)
 
 
+@pytest.mark.system
 @given(ends(), st.integers(1, 9), st.sampled_from([None, 1, 2, 3]), st.sampled_from([None, 2.0, 30.0]))
 @settings(deadline=None)
 def test_windows_and_capped_scores_have_the_values_and_gradients_of_their_formula(end_N, size, window, softcap):

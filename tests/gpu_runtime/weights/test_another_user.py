@@ -17,6 +17,8 @@ from gpu_runtime.weights.handover_folder import handover_folder
 from gpu_runtime.weights.shared_memory import NAME, SharedMemoryExport
 from support.another_user import readable_copy, require_root, run_as_nobody
 
+pytestmark = pytest.mark.system
+
 SHARED_MEMORY = Path("/dev/shm")
 
 

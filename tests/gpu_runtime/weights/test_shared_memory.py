@@ -35,6 +35,7 @@ def seen_elsewhere(folder: Path) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(values) for name, values in json.loads(said.stdout).items()}
 
 
+@pytest.mark.system
 def test_another_process_sees_every_weight_and_the_next_step_too(tmp_path: Path) -> None:
     flat, weights = flat_model()
     exporter = SharedMemoryExport()

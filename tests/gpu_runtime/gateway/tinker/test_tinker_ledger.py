@@ -67,6 +67,7 @@ async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> 
         assert (await wire.result(third)).json() == {"metrics": {"grad_norm": 1.0}}
 
 
+@pytest.mark.system
 async def test_bodies_that_wait_are_not_held_in_memory(wire_open: Open) -> None:
     def held() -> list[int]:
         return [each.seq_id for each in gc.get_objects() if type(each) is Operation and len(each.body) > 20_000]

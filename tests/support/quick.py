@@ -1,0 +1,85 @@
+"""The tiers of the suite, by what a test starts.
+
+quick    nothing: it runs in this process, reaches no further than its own loopback, waits for no clock, and
+         computes for less than a second. ``pytest --quick`` chooses these and fails one that breaks a rule.
+smoke    a whole server, store, engine, trainer or browser: one case of each kind, which `make test` runs too
+system   whatever else starts a process, a store, a server or a browser, waits, or computes for longer
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CPU_LIMIT_S = 1.0  # of one quick test, its fixtures apart
+SLEEP_LIMIT_S = 0.25  # in all, of one quick test
+MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
+# Whoever asks for one of these starts what it starts: a store.
+FIXTURES = frozenset({"embedded_s3", "swift_store", "s3"})
+# Folders whose tests start whole servers or other packages' programs, or are part of `make check`.
+FOLDERS = ("architecture", "clients", "docker", "e2e", "gpu", "launching")
+PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
+TESTS = Path(__file__).resolve().parents[1]
+
+
+class QuickRules:
+    """Fails a quick test that starts a process, sleeps or computes for too long."""
+
+    def __init__(self) -> None:
+        self._broken: set[str] = set()
+        self._slept_s = 0.0
+        self._runs = False
+        sys.addaudithook(self._on_event)
+
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._runs:
+            return
+        if event in PROCESS_EVENTS:
+            self._broken.add("starts a process")
+        elif event == "time.sleep":
+            self._slept_s += arguments[0]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        self._broken, self._slept_s, self._runs = set(), 0.0, True
+        began_s = time.process_time()
+        try:
+            result = yield
+        finally:
+            self._runs = False
+        took_s = time.process_time() - began_s
+        if took_s > CPU_LIMIT_S:
+            self._broken.add(f"computes for {took_s:.1f} s")
+        if self._slept_s > SLEEP_LIMIT_S:
+            self._broken.add(f"sleeps for {self._slept_s:.1f} s")
+        if self._broken:
+            found = " and ".join(sorted(self._broken))
+            pytest.fail(f"This quick test {found}. Mark it `system`, or test a smaller part.", pytrace=False)
+        return result
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Whether a test starts nothing, by its folder, its marks and the fixtures that it asks for."""
+    if item.path.relative_to(TESTS).parts[0] in FOLDERS:
+        return False
+    if any(item.get_closest_marker(mark) for mark in MARKS):
+        return False
+    return not FIXTURES.intersection(getattr(item, "fixturenames", ()))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="choose the tests that start nothing, and hold them to it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        config.pluginmanager.register(QuickRules(), "quick-rules")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
+        items[:] = [item for item in items if is_quick(item)]
