@@ -23,5 +23,5 @@ def _only_leases(django: Asgi) -> Asgi:
 
 
 application = RequestMiddleware(
-    dialects=refuse_all, tinker=refuse_all, django=_only_leases(KeptThreads(Heartbeats(plain)))
+    dialects=refuse_all, tinker=refuse_all, store=refuse_all, django=_only_leases(KeptThreads(Heartbeats(plain)))
 )

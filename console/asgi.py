@@ -16,6 +16,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.sessions import CookieMiddleware  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
+from api.store_links import store_links  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
@@ -47,7 +48,7 @@ async def rest(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 application = ProtocolTypeRouter(
     {
-        "http": RequestMiddleware(dialects=dialects, tinker=tinker, django=rest),
+        "http": RequestMiddleware(dialects=dialects, tinker=tinker, store=store_links, django=rest),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
         "websocket": LimitedHandshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
     }

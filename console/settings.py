@@ -36,6 +36,7 @@ DATABASE_URL            sqlite in DATA             any URL that dj-database-url 
 REDIS_URL               (in memory)                channel layer and cache for servers on more than one machine
 TINKERSCRIPT_WEB_PROCESSES 1                       web processes that `up` runs; more need REDIS_URL
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
+S3_PUBLIC_ENDPOINT_URL  S3_ENDPOINT_URL            the store as clients reach it: console/object_store/links.py
 """
 
 import secrets
@@ -52,7 +53,7 @@ from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
 from console.config.prices import prices_read
 from console.config.private_files import read_or_create
-from console.config.sign_up import origin_default, sign_up_read
+from console.config.sign_up import is_loopback, origin_default, sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 from console.scheduling.launchers.places import launchers_named, places_read, tables_read
 from console.server.logs import JSON_LINES
@@ -123,8 +124,16 @@ S3_BUCKET = read_text("S3_BUCKET", "tinkerscript")
 S3_REGION = read_text("S3_REGION", "us-east-1")
 if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ENDPOINT_URL needs S3_ACCESS_KEY and S3_SECRET_KEY beside it.")
-if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
-    raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
+S3_PUBLIC_ENDPOINT_URL = read_url("S3_PUBLIC_ENDPOINT_URL", "", schemes=("http", "https"))
+if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY or S3_PUBLIC_ENDPOINT_URL):
+    raise ImproperlyConfigured(
+        "S3_ACCESS_KEY, S3_SECRET_KEY and S3_PUBLIC_ENDPOINT_URL do nothing without S3_ENDPOINT_URL."
+    )
+if S3_PUBLIC_ENDPOINT_URL and is_loopback(S3_PUBLIC_ENDPOINT_URL) and not is_loopback(PUBLIC_URL):
+    raise ImproperlyConfigured(
+        f"S3_PUBLIC_ENDPOINT_URL={S3_PUBLIC_ENDPOINT_URL} leads clients of {PUBLIC_URL} to their own machine: set it to"
+        f" the store's address as they reach it, or to {PUBLIC_URL}, which has this server pass the bytes on."
+    )
 # Without an address of its own the lease process listens on loopback, whatever HOST is.
 LAUNCHER = launcher_options_read(
     server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL, most=MAX_RUNTIMES

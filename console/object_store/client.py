@@ -1,4 +1,4 @@
-"""The object store: S3 and nothing else, one bucket, one way (boto3), presigned URLs for everybody else.
+"""The object store: S3 and nothing else, one bucket, one way (boto3), presigned URLs for runtimes.
 
 Every object of a runtime is written as a multipart upload, even in one part: it appears only when the control plane
 completes it, so that a presigned URL in the wrong hands, or in those of a runtime that lost its lease, changes nothing.
@@ -184,19 +184,32 @@ def multipart_abort(key: str, upload_id: str) -> None:
                 raise
 
 
-def part_url(key: str, upload_id: str, number: int, *, expires_s: int, size_bytes: int | None = None) -> str:
-    """A URL that takes a PUT of one part (from 1 on), of ``size_bytes`` alone. Signed here, the store is not asked."""
+def part_url(
+    key: str,
+    upload_id: str,
+    number: int,
+    *,
+    expires_s: int,
+    size_bytes: int | None = None,
+    store: Store | None = None,
+) -> str:
+    """A URL of the store that takes a PUT of one part (from 1 on), of ``size_bytes`` alone where that is given.
+
+    Signed here, the store is not asked. For runtimes and for this server; clients are given links (links.py).
+    """
     length = {} if size_bytes is None else {"ContentLength": size_bytes}
-    return _presign("upload_part", {"Key": key, "UploadId": upload_id, "PartNumber": number, **length}, expires_s)
+    part = {"Key": key, "UploadId": upload_id, "PartNumber": number, **length}
+    return _presign("upload_part", part, expires_s, store)
 
 
-def read_url(key: str, *, expires_s: int, save_as: str = "") -> str:
-    """A URL that serves an object, ranges too. Signed here, the store is not asked.
+def read_url(key: str, *, expires_s: int, save_as: str = "", method: str = "GET", store: Store | None = None) -> str:
+    """A URL of the store that serves an object, ranges too, or with ``method`` HEAD its headers.
 
-    ``save_as`` is the name under which a browser keeps it, instead of showing it under the key's.
+    ``save_as`` is the name under which a browser keeps it, instead of showing it under the key's. Signed here, the
+    store is not asked. For runtimes and for this server; clients are given links (links.py).
     """
     named = {"ResponseContentDisposition": f'attachment; filename="{save_as}"'} if save_as else {}
-    return _presign("get_object", {"Key": key, **named}, expires_s)
+    return _presign("head_object" if method == "HEAD" else "get_object", {"Key": key, **named}, expires_s, store)
 
 
 def bucket_ensure() -> None:
@@ -279,8 +292,8 @@ def client_of(store: Store) -> Any:
     return connections.checked(client)
 
 
-def _presign(method: str, parameters: dict[str, Any], expires_s: int) -> str:
-    return client_get().generate_presigned_url(
+def _presign(method: str, parameters: dict[str, Any], expires_s: int, store: Store | None) -> str:
+    return client_of(store or store_get()).generate_presigned_url(
         method, Params={"Bucket": settings.S3_BUCKET, **parameters}, ExpiresIn=expires_s
     )
 

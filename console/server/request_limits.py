@@ -16,6 +16,7 @@ LARGE = re.compile(
     r"runtime/(report|episodes|uploads(/[^/]+/commit)?))"
 )
 DIALECT_PREFIXES, TINKER_PREFIX = ("/openai/", "/oai/api/", "/anthropic/api/"), "/api/v1/"
+STORE_PREFIX = "/store/"
 OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
 
 Receive = Callable[[], Awaitable[Any]]
@@ -25,10 +26,10 @@ Asgi = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 class RequestMiddleware:
     """Sends OpenAI's and Anthropic's dialects and the Tinker wire (/api/v1/) to applications that have limits of their
-    own, the rest to Django."""
+    own, links to objects (/store/) to theirs, the rest to Django."""
 
-    def __init__(self, *, dialects: Asgi, tinker: Asgi, django: Asgi) -> None:
-        self.dialects, self.tinker, self.django = dialects, tinker, django
+    def __init__(self, *, dialects: Asgi, tinker: Asgi, store: Asgi, django: Asgi) -> None:
+        self.dialects, self.tinker, self.store, self.django = dialects, tinker, store, django
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id = _given_id(scope) or request_id_new()
@@ -46,7 +47,11 @@ class RequestMiddleware:
                 message = message | {"headers": [*others, (b"x-request-id", request_id.encode())]}
             await send(message)
 
-        await address_limited(self._serve, scope, receive, send_with_id)
+        if scope["path"].startswith(STORE_PREFIX):
+            # Not by address: a wrong link costs no more than a refusal, and a right one may be a body of gigabytes.
+            await self.store(scope, receive, send_with_id)
+        else:
+            await address_limited(self._serve, scope, receive, send_with_id)
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"].startswith(DIALECT_PREFIXES):
@@ -140,7 +145,7 @@ async def refuse_all(scope: dict[str, Any], receive: Receive, send: Send) -> Non
     detail = ErrorDetail(
         code=ErrorCode.NOT_FOUND, message="This port serves runtimes.", hint="The web server has a port of its own."
     )
-    await _send_error(send, 404, detail, request_id_of(scope))
+    await error_send(send, 404, detail, request_id_of(scope))
 
 
 async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
@@ -149,7 +154,7 @@ async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
         message=f"The request's body is larger than {limit_bytes} bytes.",
         hint="Send less: weights go to presigned URLs, tokens never leave the session.",
     )
-    await _send_error(send, 413, detail, request_id)
+    await error_send(send, 413, detail, request_id)
 
 
 async def _refuse_address(send: Send, request_id: str, retry_after_s: int) -> None:
@@ -160,12 +165,13 @@ async def _refuse_address(send: Send, request_id: str, retry_after_s: int) -> No
         details={"retry_after_s": retry_after_s},
     )
     after = (b"retry-after", str(retry_after_s).encode())
-    await _send_error(send, 429, detail, request_id, after, (b"connection", b"close"))
+    await error_send(send, 429, detail, request_id, after, (b"connection", b"close"))
 
 
-async def _send_error(
+async def error_send(
     send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]
 ) -> None:
+    """Send the error body of REST, with ``more`` headers."""
     body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})

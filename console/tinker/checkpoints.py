@@ -9,12 +9,13 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from console.errors import InvalidRequest, NotFound, QuotaExceeded
-from console.object_store import client as object_store
+from console.object_store.links import read_link
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.limits.quotas import storage_quota_check
 from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.leases import lease_lock
+from console.sessions.runtime.stored_files import stored_file
 from console.tinker.models import TinkerCheckpoint, TinkerModel
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
@@ -137,17 +138,16 @@ def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
 
 
 def checkpoint_files(checkpoint: Checkpoint) -> list[StoredFile]:
-    """Its files with presigned URLs."""
-    return [
-        StoredFile(url=url, **{name: file[name] for name in ("path", "size_bytes", "sha256")})
-        for file, url in _urls(checkpoint)
-    ]
+    """Its files as a runtime reads them."""
+    return [stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
 
 
 def checkpoint_urls(checkpoint: TinkerCheckpoint) -> tuple[dict[str, str], datetime]:
-    """Presigned URLs of its files by their relative paths, and until when they hold."""
-    until = timezone.now() + timedelta(seconds=settings.TRANSFER_URL_S)
-    return {file["path"]: url for file, url in _urls(checkpoint.checkpoint)}, until
+    """Links to its files by their relative paths, and until when they hold."""
+    expires_s, stored = settings.TRANSFER_URL_S, checkpoint.checkpoint
+    until = timezone.now() + timedelta(seconds=expires_s)
+    paths = [file["path"] for file in stored.files]
+    return {path: read_link(checkpoint_key(stored, path), expires_s=expires_s) for path in paths}, until
 
 
 def checkpoints_replaced_remove() -> None:
@@ -163,14 +163,6 @@ def checkpoints_replaced_remove() -> None:
         name = (row.model_id, row.segment, row.name)
         if newest.setdefault(name, row.id) != row.id:
             checkpoint_remove(row.checkpoint, reason="replaced by a newer one of its name")
-
-
-def _urls(checkpoint: Checkpoint) -> list[tuple[dict[str, Any], str]]:
-    expires_s = settings.TRANSFER_URL_S
-    return [
-        (file, object_store.read_url(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s))
-        for file in checkpoint.files
-    ]
 
 
 def expiry_of(ttl_seconds: int | None) -> datetime | None:

@@ -20,6 +20,7 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.object_store import free_space
 from console.object_store.copying import copy
+from console.object_store.links import write_link
 from console.object_store.parts import parts_written
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.limits.quotas import storage_quota_check
@@ -83,7 +84,9 @@ def external_upload_start(
     upload.save(update_fields=["files"])
     expires_s = settings.TRANSFER_URL_S
     urls = {
-        file["path"]: object_store.part_url(file["key"], file["upload_id"], 1, expires_s=expires_s)
+        file["path"]: write_link(
+            file["key"], file["upload_id"], 1, expires_s=expires_s, most_bytes=uploaded_files.most_bytes(file["path"])
+        )
         for file in upload.files
     }
     return upload, urls, upload.created_at + timedelta(seconds=expires_s)

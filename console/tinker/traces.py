@@ -11,6 +11,7 @@ from django.conf import settings
 
 from console.live.models import EventRecord
 from console.object_store import client as object_store
+from console.object_store.links import read_link
 from console.tinker.models import TinkerRuntime, TinkerSession
 from console.tinker.work import spans_of
 
@@ -26,7 +27,7 @@ def trace_url(*, tinker_session: TinkerSession) -> str | None:
     # Beside what else the session has in the store, so that it goes with it.
     key = f"sessions/{runtimes[0].session_id}/traces/{tinker_session.id}.json"
     object_store.put(key, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode())
-    return object_store.read_url(key, expires_s=settings.TRANSFER_URL_S)
+    return read_link(key, expires_s=settings.TRANSFER_URL_S)
 
 
 def _events(number: int, runtime: TinkerRuntime) -> list[dict[str, Any]]:

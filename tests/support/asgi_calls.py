@@ -65,20 +65,20 @@ class Call:
             "server": ("testserver", 80),
             "client": ("127.0.0.1", 1),
         }
-        self._in: asyncio.Queue[dict] = asyncio.Queue()
-        self._out: asyncio.Queue[dict] = asyncio.Queue()
-        self._in.put_nowait({"type": "http.request", "body": body, "more_body": False})
-        self.task = asyncio.create_task(app(self.scope, self._in.get, self._out.put))
+        self.incoming: asyncio.Queue[dict] = asyncio.Queue()
+        self.outgoing: asyncio.Queue[dict] = asyncio.Queue()
+        self.incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+        self.task = asyncio.create_task(app(self.scope, self.incoming.get, self.outgoing.put))
 
     def disconnect(self) -> None:
-        self._in.put_nowait({"type": "http.disconnect"})
+        self.incoming.put_nowait({"type": "http.disconnect"})
 
     async def message(self) -> dict:
         """The next thing the application sends; its exception, if it raised one."""
-        getter = asyncio.create_task(self._out.get())
+        getter = asyncio.create_task(self.outgoing.get())
         async with asyncio.timeout(WAIT_S):
             await asyncio.wait({getter, self.task}, return_when=asyncio.FIRST_COMPLETED)
-            if not getter.done() and self._out.empty() and self.task.done():
+            if not getter.done() and self.outgoing.empty() and self.task.done():
                 getter.cancel()
                 self.task.result()
                 raise AssertionError("the application ended without another message")

@@ -17,7 +17,7 @@ from console.config.full_disk import disk_full_of
 from console.errors import DiskFull, StorageUnavailable
 from console.live.local_wakes import sockets_clear
 from console.object_store import client as object_store
-from console.object_store import seaweedfs
+from console.object_store import links, seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling.children import supervisor
 from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads, server_responds
@@ -106,7 +106,10 @@ class Command(BaseCommand):
         self._start_lease_process()
         self._start_web()
         self._wait_for_store()
-        self._say(f"store   {object_store.store_get().endpoint_url}")
+        through = f", for clients through {settings.PUBLIC_URL}{links.PREFIX}" if links.is_served_here() else ""
+        self._say(f"store   {object_store.store_get().endpoint_url}{through}")
+        for misfit in links.misfits_find():
+            self._say(f"address {misfit}")
         self._log_free_space()
         self._children.start(
             Child("reconcile", lambda: python_start("manage.py", "reconcile"), grace_s=15.0, probe=reconciler_leads)

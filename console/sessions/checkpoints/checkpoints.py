@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from console.errors import Conflict, NotFound
 from console.live.services import event_record
-from console.object_store import client as object_store
+from console.object_store.links import read_link
 from console.sessions.limits.quotas import storage_quota_check
 from console.sessions.models import Checkpoint, Session
 from console.sessions.selectors import session_get
@@ -73,7 +73,7 @@ def checkpoint_get(*, project: Project, session_id: str, checkpoint_id: str) -> 
 
 
 def checkpoint_download(*, project: Project, session_id: str, checkpoint_id: str) -> CheckpointDownload:
-    """Presigned URLs of every file. Raises NotFound, Conflict while (or if never) it can be read."""
+    """Links to every file. Raises NotFound, Conflict while (or if never) it can be read."""
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     if checkpoint.state != CheckpointState.COMMITTED:
         hint = "Ask for another one." if checkpoint.state == CheckpointState.FAILED else "Wait until it is committed."
@@ -88,7 +88,7 @@ def checkpoint_download(*, project: Project, session_id: str, checkpoint_id: str
         step=checkpoint.step or 0,
         files=[
             DownloadFile(
-                url=object_store.read_url(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s), **file
+                url=read_link(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s), **file
             )
             for file in checkpoint.files
         ],

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from console.errors import NotFound, StorageUnavailable
 from console.object_store import client as object_store
+from console.object_store.links import read_link
 from console.sessions.episodes.names import pack_key
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
@@ -17,7 +18,7 @@ from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocument
 
 
 def documents_export(*, project: Project, session_id: str, after: int, limit: int) -> EpisodeDocuments:
-    """One page of the documents that are in the store, with presigned URLs of their packs. Raises NotFound."""
+    """One page of the documents that are in the store, with links to their packs. Raises NotFound."""
     session = session_get(project=project, session_id=session_id)
     rows = EpisodeRecord.objects.filter(session=session, pack__isnull=False, seq__gt=after)
     page = list(rows.select_related("pack").order_by("seq")[: limit + 1])
@@ -41,7 +42,7 @@ def documents_export(*, project: Project, session_id: str, after: int, limit: in
             path=sha256,
             size_bytes=pack.size_bytes,
             sha256=sha256,
-            url=object_store.read_url(pack_key(session, sha256), expires_s=expires_s),
+            url=read_link(pack_key(session, sha256), expires_s=expires_s),
         )
         for sha256, pack in packs.items()
     ]

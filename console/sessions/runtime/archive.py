@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from console.errors import Conflict
 from console.object_store import client as object_store
+from console.object_store.links import read_link
 from console.sessions.models import ArchivePart, Session, Upload
 from console.sessions.runtime.leases import upload_lock
 from console.sessions.selectors import session_get
@@ -17,7 +18,7 @@ from tinkerscript.wire.episodes import EpisodeExport, EpisodeFile
 
 
 def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
-    """Presigned URLs of every part, in every state of the session. Raises NotFound, Conflict while there is none."""
+    """Links to every part, in every state of the session. Raises NotFound, Conflict while there is none."""
     session = session_get(project=project, session_id=session_id)
     parts = list(session.archive_parts.order_by("number"))
     if not parts:
@@ -36,7 +37,7 @@ def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
                 path=part.path,
                 size_bytes=part.size_bytes,
                 sha256=part.sha256,
-                url=object_store.read_url(
+                url=read_link(
                     part_key(session, part.sha256), expires_s=expires_s, save_as=f"{session.id}-{part.path}"
                 ),
             )
