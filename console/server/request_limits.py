@@ -168,9 +168,7 @@ async def _refuse_address(send: Send, request_id: str, retry_after_s: int) -> No
     await error_send(send, 429, detail, request_id, after, (b"connection", b"close"))
 
 
-async def error_send(
-    send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]
-) -> None:
+async def error_send(send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]) -> None:
     """Send the error body of REST, with ``more`` headers."""
     body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]

@@ -1,7 +1,6 @@
 """The archive of episodes on the server: parts are written under the lease, read by their project, and go with it."""
 
 import json
-import urllib.request
 
 import pytest
 from django.core.management import call_command
@@ -18,7 +17,7 @@ from console.sessions.models import ArchivePart, EpisodeRecord, Session
 from console.sessions.runtime import archive, leases, uploads
 from console.users.models import Project
 from support import factories
-from support.store_calls import fetch, opening, write
+from support.store_calls import asked, fetch, opening, write
 from tinkerscript.wire.runtime import ArchiveUpload
 from tinkerscript.wire.sessions import SessionState
 
@@ -63,8 +62,11 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
 def test_a_browser_keeps_a_part_under_a_name_that_shows_what_it_is(project, running) -> None:
     store(running, 1, b"first")
     (file,) = archive.archive_export(project=project, session_id=running.id).files
-    with urllib.request.urlopen(file.url, timeout=60) as answer:
-        assert answer.headers["Content-Disposition"] == f'attachment; filename="{running.id}-part-000001.parquet"'
+    headers, body = asked("GET", file.url, b"", {})
+    assert (headers["content-disposition"], body) == (
+        f'attachment; filename="{running.id}-part-000001.parquet"',
+        b"first",
+    )
 
 
 def test_a_part_that_is_stored_again_is_there_once(project, running) -> None:

@@ -5,15 +5,19 @@ import hashlib
 import os
 import shutil
 import threading
+import time
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 from sdk.http_parts import Answer, ranged
 
+from support.ports import free_port
 from support.waiting import wait_until
 from tinkerscript import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, PathInUse, TunedModel, WaitTimeout
+from tinkerscript.connection.http_client import HttpOptions
 from tinkerscript.downloads import checkpoints, fetch
+from tinkerscript.wire.checkpoints import DownloadFile
 
 WEIGHTS = "model.safetensors"
 Usage = namedtuple("Usage", "total used free")
@@ -223,6 +227,22 @@ def test_a_refusal_of_the_store_is_tried_again_only_where_it_may_pass(
     with pytest.raises(DownloadFailed, match=str(status)):
         session.download_tuned_model(tmp_path)
     assert len(store_gets(server)) == tries
+
+
+@pytest.mark.parametrize(("path", "setting"), [
+    ("/store/e30:x/config.json", "TINKERSCRIPT_PUBLIC_URL"), ("/bucket/config.json?X-Amz-x=1", "S3_PUBLIC_ENDPOINT_URL")
+])  # fmt: skip
+def test_an_address_that_is_not_reached_is_named_with_who_is_to_change_what(monkeypatch, tmp_path, path, setting):
+    monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 1)
+    port = free_port()
+    file = DownloadFile(path="config.json", size_bytes=2, sha256="0" * 64, url=f"http://127.0.0.1:{port}{path}")
+    download = fetch.Fetch(
+        refresh=dict, closed=lambda: False, deadline=time.monotonic() + 25, progress=False, http=HttpOptions()
+    )
+    with pytest.raises(DownloadFailed, match=f"No response from http://127.0.0.1:{port}: ConnectError") as failed:
+        download.run([(file, tmp_path / "config.json")])
+    assert "whoever runs the server sets " + setting in failed.value.hint
+    assert "Download again" not in failed.value.hint
 
 
 def test_server_that_restarts_during_the_download_is_not_noticed(server, session, tmp_path):

@@ -87,9 +87,7 @@ def checkpoint_download(*, project: Project, session_id: str, checkpoint_id: str
         checkpoint_id=checkpoint.id,
         step=checkpoint.step or 0,
         files=[
-            DownloadFile(
-                url=read_link(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s), **file
-            )
+            DownloadFile(url=read_link(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s), **file)
             for file in checkpoint.files
         ],
         expires_at=timezone.now() + timedelta(seconds=expires_s),

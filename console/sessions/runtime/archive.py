@@ -37,9 +37,7 @@ def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
                 path=part.path,
                 size_bytes=part.size_bytes,
                 sha256=part.sha256,
-                url=read_link(
-                    part_key(session, part.sha256), expires_s=expires_s, save_as=f"{session.id}-{part.path}"
-                ),
+                url=read_link(part_key(session, part.sha256), expires_s=expires_s, save_as=f"{session.id}-{part.path}"),
             )
             for part in parts
         ],

@@ -76,9 +76,14 @@ def proxy_of(url: str, options: HttpOptions) -> str | None:
     return str(address.copy_with(username="", password="")) if address.userinfo else str(address)
 
 
-def unreachable(base_url: str, failure: httpx.TransportError, *, proxy: str | None) -> ServerUnreachable:
-    """The error of a try that got no response."""
-    hint, status = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its address.", None
+SERVER_HINT = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its address."
+
+
+def unreachable(
+    base_url: str, failure: httpx.TransportError, *, proxy: str | None, hint: str = SERVER_HINT
+) -> ServerUnreachable:
+    """The error of a try that got no response. ``hint`` is what to do where the failure does not show it."""
+    status = None
     if isinstance(failure, httpx.ProxyError) and "407" in str(failure):
         hint, status = HINTS[407], 407  # not tried again
     elif "WRONG_VERSION_NUMBER" in str(failure):  # OpenSSL's words for bytes that are no TLS

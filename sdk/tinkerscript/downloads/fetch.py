@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tinkerscript.connection.http_client import HttpOptions, http_client_for
+from tinkerscript.connection.http_client import HttpOptions, http_client_for, proxy_of, unreachable
 from tinkerscript.connection.passing import backoff_s, status_passes
 from tinkerscript.errors import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, WaitTimeout
 from tinkerscript.wire.checkpoints import DownloadFile
@@ -20,6 +20,7 @@ THREADS = 4
 CHUNK_BYTES = 1 << 20
 READ_TIMEOUT_S = 30.0
 MAX_TRIES_WITHOUT_PROGRESS = 8  # in a row, per file, with capped exponential back-off: about 30 s
+OWN_PATH = "/store/"  # of files that the server itself passes on, and not a store of its own address
 MAX_HASH_TRIES = 2  # a wrong hash once may be a damaged partial file; twice is the store's
 
 
@@ -101,7 +102,7 @@ class Fetch:
                 problem = failure
             tries = 0 if path.stat().st_size > have else tries + 1
             if tries >= MAX_TRIES_WITHOUT_PROGRESS:
-                raise DownloadFailed(f"{file.path} does not arrive: {problem or 'the responses are empty'}")
+                raise _not_arriving(file.path, self._urls[file.path], problem, self._http)
             if problem is not None:
                 self._stop.wait(min(backoff_s(tries), max(0.0, self._deadline - time.monotonic())))
         self._sizes[file.path] = file.size_bytes
@@ -155,6 +156,21 @@ class Fetch:
             raise DownloadFailed("Another file failed.")
         if time.monotonic() >= self._deadline:
             raise WaitTimeout(f"The download reached its time limit at {file.path}.", hint=DownloadFailed.default_hint)
+
+
+def _not_arriving(path: str, url: str, problem: Exception | None, options: HttpOptions) -> DownloadFailed:
+    """The error of a file that does not come: it names the address, and who is to change what."""
+    address = httpx.URL(url)
+    origin = str(address.copy_with(raw_path=b"/")).rstrip("/")
+    if not isinstance(problem, httpx.TransportError):
+        return DownloadFailed(f"{path} does not arrive from {origin}: {problem or 'the responses are empty'}.")
+    setting = "TINKERSCRIPT_PUBLIC_URL" if address.path.startswith(OWN_PATH) else "S3_PUBLIC_ENDPOINT_URL"
+    told = unreachable(
+        origin, problem, proxy=proxy_of(origin, options),
+        hint=f"The server gives {origin} as the address of its files. If it runs and this machine does not reach that "
+        f"address, whoever runs the server sets {setting} to one that clients reach, and starts it again.",
+    )  # fmt: skip
+    return DownloadFailed(f"{path} does not arrive. {told.message}", hint=f"{told.hint} What has arrived is kept.")
 
 
 class _ProgressLine:
