@@ -185,28 +185,18 @@ def multipart_abort(key: str, upload_id: str) -> None:
 
 
 def part_url(
-    key: str,
-    upload_id: str,
-    number: int,
-    *,
-    expires_s: int,
-    size_bytes: int | None = None,
-    store: Store | None = None,
-) -> str:
-    """A URL of the store that takes a PUT of one part (from 1 on), of ``size_bytes`` alone where that is given.
-
-    Signed here, the store is not asked. For runtimes and for this server; clients are given links (links.py).
-    """
+    key: str, upload_id: str, number: int, *, expires_s: int, size_bytes: int | None = None, store: Store | None = None
+) -> str:  # fmt: skip
+    """A URL of the store that takes a PUT of one part (from 1 on), of ``size_bytes`` alone where given. Signed here."""
     length = {} if size_bytes is None else {"ContentLength": size_bytes}
     part = {"Key": key, "UploadId": upload_id, "PartNumber": number, **length}
     return _presign("upload_part", part, expires_s, store)
 
 
 def read_url(key: str, *, expires_s: int, save_as: str = "", method: str = "GET", store: Store | None = None) -> str:
-    """A URL of the store that serves an object, ranges too, or with ``method`` HEAD its headers.
+    """A URL of the store that serves an object, ranges too, or with ``method`` HEAD its headers. Signed here.
 
-    ``save_as`` is the name under which a browser keeps it, instead of showing it under the key's. Signed here, the
-    store is not asked. For runtimes and for this server; clients are given links (links.py).
+    ``save_as`` is a browser's name for it, instead of the key's. Clients are given links instead: links.py.
     """
     named = {"ResponseContentDisposition": f'attachment; filename="{save_as}"'} if save_as else {}
     return _presign("head_object" if method == "HEAD" else "get_object", {"Key": key, **named}, expires_s, store)
@@ -293,9 +283,8 @@ def client_of(store: Store) -> Any:
 
 
 def _presign(method: str, parameters: dict[str, Any], expires_s: int, store: Store | None) -> str:
-    return client_of(store or store_get()).generate_presigned_url(
-        method, Params={"Bucket": settings.S3_BUCKET, **parameters}, ExpiresIn=expires_s
-    )
+    given = {"Bucket": settings.S3_BUCKET, **parameters}
+    return client_of(store or store_get()).generate_presigned_url(method, Params=given, ExpiresIn=expires_s)
 
 
 def _code(error: ClientError) -> str:

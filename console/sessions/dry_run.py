@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from django.conf import settings
+
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
 from console.catalogue.memory_estimate import GIB
 from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
+from console.object_store import seaweedfs
 from console.sessions.limits.devices import device_bytes, devices_needed, devices_serving
 from console.sessions.limits.nodes import nodes_check, shared_rows_check
 from console.sessions.limits.places import place_choose, place_launcher
@@ -148,10 +151,13 @@ def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
 
 
 def memory_limit_bytes(*, place: str, on_gpu: bool) -> int | None:
-    """What one runtime may use there: the launcher's limit, else that of this server's own control group.
+    """What one runtime may use there: the launcher's limit, else that of this server's own control group, of which the
+    embedded store has its part.
 
     None with GPUs: how much memory they have is not known here.
     """
     if on_gpu:
         return None
-    return place_launcher(place).resources.memory_bytes or machine_share.memory_bytes()
+    if limit_bytes := place_launcher(place).resources.memory_bytes:
+        return limit_bytes
+    return machine_share.memory_bytes() - (0 if settings.S3_ENDPOINT_URL else seaweedfs.MEMORY_BYTES)

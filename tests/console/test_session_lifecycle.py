@@ -10,6 +10,7 @@ from django.utils import timezone
 from console.errors import Conflict, DoesNotFit, QuotaExceeded, UnknownBaseModel
 from console.live.models import EventRecord
 from console.object_store import client as object_store
+from console.object_store import seaweedfs
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions import budgets, dry_run, services
@@ -53,6 +54,14 @@ def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> N
     assert refused.value.details["memory"]["optimizer_bytes"] == 12 * 134_515_008
     assert refused.value.details["memory_limit_bytes"] == 1 << 30
     assert not Session.objects.filter(project=project).exists()
+
+
+def test_the_embedded_store_has_its_part_of_the_machines_memory(settings, monkeypatch) -> None:
+    monkeypatch.setattr(dry_run.machine_share, "memory_bytes", lambda: 8 << 30)
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources())
+    assert dry_run.memory_limit_bytes(place="here", on_gpu=False) == (8 << 30) - seaweedfs.MEMORY_BYTES
+    settings.S3_ENDPOINT_URL = "https://s3.example.org"
+    assert dry_run.memory_limit_bytes(place="here", on_gpu=False) == 8 << 30
 
 
 def test_weights_are_counted_from_the_headers_of_a_folder(tmp_path) -> None:

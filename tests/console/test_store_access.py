@@ -104,6 +104,7 @@ def test_no_port_or_socket_of_the_store_serves_another_user(store: subprocess.Po
     client.put(KEY, SECRET)
     every_role = lambda: len(listening(store)[0]) >= 2 * len(seaweedfs.ROLES)  # noqa: E731
     assert wait_until(every_role, timeout_s=30), "every role listens, and for gRPC too"
+    assert f"GOMEMLIMIT={seaweedfs.MEMORY_BYTES >> 20}MiB\0" in Path(f"/proc/{store.pid}/environ").read_text()
     ports, sockets = listening(store)
     assert sockets
     with readable_copy() as folder:

@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.utils import timezone
 
+from console.asgi import application
 from console.errors import StorageUnavailable
 from console.object_store import client as object_store
 from console.sessions.checkpoints.leftovers import uploads_sweep
@@ -43,7 +44,7 @@ def base(tmp_path: Path, settings: Any, s3: str) -> None:
 
 
 async def put(urls: dict[str, str], files: dict[str, bytes]) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(application)) as http:
         for name, body in files.items():
             assert (await http.put(urls[name], content=body)).status_code == 200
 
@@ -84,7 +85,7 @@ async def test_uploaded_weights_are_a_checkpoint_that_is_listed_downloaded_and_d
     run, _, checkpoint = path.removeprefix("tinker://").partition("/")
     where = f"training_runs/{run}/checkpoints/{checkpoint}"
     urls = (await alices.get(f"{where}/external_weights_urls"))["urls"]
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(application)) as http:
         assert {name: (await http.get(url)).content for name, url in urls.items()} == FILES
         # The URL of the upload changes nothing any more.
         late = await http.put(started["urls"]["config.json"], content=b"{}")
