@@ -194,10 +194,7 @@ def part_url(
 
 
 def read_url(key: str, *, expires_s: int, save_as: str = "", method: str = "GET", store: Store | None = None) -> str:
-    """A URL of the store that serves an object, ranges too, or with ``method`` HEAD its headers. Signed here.
-
-    ``save_as`` is a browser's name for it, instead of the key's. Clients are given links instead: links.py.
-    """
+    """A URL of the store that serves an object, ranges too, or with HEAD its headers. Clients get links: links.py."""
     named = {"ResponseContentDisposition": f'attachment; filename="{save_as}"'} if save_as else {}
     return _presign("head_object" if method == "HEAD" else "get_object", {"Key": key, **named}, expires_s, store)
 

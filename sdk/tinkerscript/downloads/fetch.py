@@ -115,9 +115,10 @@ class Fetch:
                 self._renew(file.path, url)
                 raise _Refused("403: the URL has expired")
             if response.status_code not in {200, 206}:
+                refused = _Refused(f"it returned {response.status_code}")
                 if not status_passes(response.status_code):
-                    raise DownloadFailed(f"{file.path} does not arrive: the store returned {response.status_code}")
-                raise _Refused(f"the store returned {response.status_code}")
+                    raise _not_arriving(file.path, url, refused, self._http)
+                raise refused
             content_range = response.headers.get("content-range", "")
             if response.status_code == 206 and not content_range.startswith(f"bytes {have}-"):
                 raise _Refused("the store returned another range")
