@@ -47,6 +47,7 @@ from api.views.projects import (
     usage_list,
 )
 from api.views.runtime import (
+    checkpoint_fail,
     named_checkpoint_open,
     named_state_find,
     runtime_documents,
@@ -285,6 +286,7 @@ route("POST", "/runtime/report", runtime_report, lease, None, status=204, large=
 route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, large=True)
 route("POST", "/runtime/documents", runtime_documents, lease, DocumentPlaces)
 route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
+route("POST", "/runtime/failed-checkpoints", checkpoint_fail, lease, None, status=204)
 route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
 route("POST", "/runtime/named-states", named_state_find, lease, NamedState)
 route("POST", "/runtime/tinker-work", tinker_work, lease, None, status=204)

@@ -17,12 +17,14 @@ RuntimeFault
     EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
     EngineUnsupported    what this machine has of vLLM is not what the engine is written for
     NodesDiffer          the nodes of a session have other versions or another base model
+    InputUnusable        an error of the input (input_errors.py), which every repetition would meet
   ControlPlaneLost  the control plane did not respond for too long
   ServerDiffers     what the control plane says cannot be read: it is of another version
   ControlPlaneRefused  it refused, and no repetition would change that: a bug or two versions that differ
   LeaseLost         another runtime holds the session now: end at once, write nothing more
   StoreUnavailable  the object store did not take or give a file, after retries
     StoreFull       because its disk is nearly full
+    UploadRefused   each of several tries; the store is there
   DiskFull          the volume has no room for weights or the journal; refused before anything was written
 """
 
@@ -122,6 +124,11 @@ class NodesDiffer(FinalFault):
     hint = "Give every node the same environment and the same files, then start the session again."
 
 
+class InputUnusable(FinalFault):
+    code = "input_unusable"
+    hint = "It would fail the same way each time. Repair what is named, then start a new session."
+
+
 class ServerDiffers(RuntimeFault):
     """Of a runtime that was just started, no restart would change it; one that runs is followed by a newer one."""
 
@@ -151,6 +158,10 @@ class CheckpointDeleted(StoreUnavailable):
     """No later try finds it: whoever asked for it by its name is told so."""
 
     hint = "Name a checkpoint that exists: this one was deleted, or its time to live ended."
+
+
+class UploadRefused(StoreUnavailable):
+    hint = "Ask the server's operator what its object store refuses: its answer is in the message."
 
 
 class StoreFull(StoreUnavailable):

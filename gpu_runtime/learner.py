@@ -25,6 +25,7 @@ from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
 from .archive.archive import Archive
+from .checkpoint_orders import upload_failed
 from .control_plane.agent import Agent
 from .episodes.advice import STEPS_UNTIL_ADVICE, advice, nothing_to_learn, watched_steps
 from .episodes.batches import Batches, Spreads
@@ -159,13 +160,13 @@ class Learner:
                 return True
             except OutOfMemory as refusal:
                 await self._refuse(batch, refusal)
-                await self._trainer_again(batch.step - 1)
+                await self.trainer_again(batch.step - 1)
                 return False
             except StepRefused as refusal:
                 await self._refuse(batch, refusal)
                 again = isinstance(refusal, EngineMismatch) and self._mismatches.needs_weights(batch, refusal)
                 if self._config.minibatches * self._config.epochs > 1:  # earlier updates of the step may stand
-                    await self._trainer_again(batch.step - 1)
+                    await self.trainer_again(batch.step - 1)
                 if again:
                     await self._hand_over(batch.step - 1)
                     self._mismatches.handed_over(time.time())
@@ -174,7 +175,7 @@ class Learner:
                 log.warning("step %d, attempt %d: %s", batch.step, attempt, killed)
                 if attempt == ATTEMPTS:
                     await self._refuse(batch, OutOfMemory(f"{killed}, {ATTEMPTS} times: out of memory?"))
-                await self._trainer_again(batch.step - 1)
+                await self.trainer_again(batch.step - 1)
         return False
 
     async def _with_reference_gaps(self, batch: Batch) -> Batch:
@@ -199,7 +200,7 @@ class Learner:
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"nothing_to_learn {step} {total // many}")
 
-    async def _trainer_again(self, step: int) -> None:
+    async def trainer_again(self, step: int) -> None:
         """New ranks with the weights of ``step``: the last state on this volume, and the steps after it once more."""
         self._status.begin(Phase.RESTORING, "starting the trainer again")
         await self._trainer.restart()
@@ -285,9 +286,8 @@ class Learner:
             committed = await self._store.checkpoint_upload(
                 folder, kind, step, checkpoint_id, on_progress=self._part_stored
             )
-        except StoreUnavailable:
-            if checkpoint_id is not None:
-                self._agent.order_failed(checkpoint_id)  # heartbeats will bring it again
+        except StoreUnavailable as fault:
+            await upload_failed(self._agent, checkpoint_id, fault)
             raise
         self._agent.order_done(committed)
         for old in sorted(self._volume.glob("state-*"))[:-STATES_KEPT]:

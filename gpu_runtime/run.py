@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from tinkerscript.wire.checkpoints import CheckpointKind
-from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder, RuntimeStage, StopReason
+from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, RuntimeStage, StopReason
 from tinkerscript.wire.training.model_refusals import head_refusal
 
 from .archive.archive import Archive
 from .archive.on_failure import archive_on_failure
+from .checkpoint_orders import fulfil
 from .config import RuntimeConfig
 from .control_plane.address import address_advertise
 from .control_plane.agent import Agent
@@ -25,7 +25,7 @@ from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
 from .episodes.ledger import Episodes
 from .episodes.progress import dropped_report, episode_event_report
-from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
+from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, TrainerFailed
 from .gateway.app import create_app, serve
 from .health.deadlines import Phase
 from .interfaces import Engine, Tokenizer, Trainer
@@ -182,22 +182,6 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
     finally:
         for task in (batch, order, stop):
             task.cancel()
-
-
-async def fulfil(agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner) -> None:
-    """A model is exported after every full group has been trained; a store that is away only delays the order."""
-    try:
-        if order.kind == CheckpointKind.STATE:
-            await learner.save_state(batches.policy_version, order.checkpoint_id)
-            return
-        with batches.stepping():
-            while (batch := await batches.flush_batch()) is not None:
-                await learner.train(batch)
-                if agent.preempted.is_set():
-                    return  # the next runtime is given the order
-            await learner.export_model(batches.policy_version, order.checkpoint_id)
-    except StoreUnavailable as fault:  # the record shows it already; heartbeats will bring the order again
-        log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
 
 
 async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path) -> Journal:

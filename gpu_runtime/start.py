@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from tinkerscript.processes.tracing import tracing_begin, tracing_end
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.runtime import Assignment
+from tinkerscript.wire.runtime import Assignment, RuntimeStage
 from tinkerscript.wire.sessions import SessionKind
 
 from .config import RuntimeConfig
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
 from .engine.vllm_process import imports_begin
-from .errors import FinalFault, RuntimeFault, ServerDiffers
+from .errors import FinalFault, InputUnusable, RuntimeFault, ServerDiffers
+from .final_cause import final_cause
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
 from .loading.libraries import libraries_wait
@@ -71,6 +72,8 @@ async def start(
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
             except Exception as error:
                 report_end(agent, error)
+                if cause := final_cause(error, is_start=agent.status.state is RuntimeStage.LOADING):
+                    await agent.fail(InputUnusable.code, cause, InputUnusable.hint)
                 raise
 
 

@@ -8,6 +8,7 @@ from console.tinker.work import work_record
 from tinkerscript.wire.reading.trajectories import EpisodeRows
 from tinkerscript.wire.runtime import (
     Assignment,
+    CheckpointFailure,
     DocumentPlaces,
     DocumentsFind,
     FailureReport,
@@ -46,6 +47,11 @@ def runtime_episodes(request: LeaseRequest, body: EpisodeRows) -> None:
 def runtime_fail(request: LeaseRequest, body: FailureReport) -> None:
     """Give up, with a cause."""
     leases.runtime_fail(session=request.auth, body=body)
+
+
+def checkpoint_fail(request: LeaseRequest, body: CheckpointFailure) -> None:
+    """Give an ordered checkpoint up, with a cause."""
+    uploads.checkpoint_fail(session=request.auth, body=body)
 
 
 def upload_open(request: LeaseRequest, body: UploadOpen) -> UploadTargets:

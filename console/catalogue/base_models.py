@@ -12,6 +12,7 @@ from console.catalogue.added_models import added_models
 from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, UnknownBaseModel
 from tinkerscript.wire.sessions import BaseModelView
+from tinkerscript.wire.training.model_refusals import window_reached
 from tinkerscript.wire.training.weight_shapes import weights_count
 
 CATALOGUE = Path(__file__).with_name("models.toml")
@@ -85,14 +86,15 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
     if not parameters:
         return None
     nested = config.get("text_config")
-    fields = {k: v for k, v in (config | (nested if isinstance(nested, dict) else {})).items() if type(v) is int}
+    whole = config | (nested if isinstance(nested, dict) else {})
+    fields = {k: v for k, v in whole.items() if type(v) is int}
     hidden, layers = fields.get("hidden_size", 0), fields.get("num_hidden_layers", 0)
     heads = fields.get("num_attention_heads", 0)
     width = fields.get("head_dim", hidden // heads if heads else 0)
     key_heads = fields.get("num_key_value_heads", heads)
     return ModelShape(
         parameters, hidden, layers, fields.get("vocab_size", 0), 2 * layers * key_heads * width,
-        heads, key_heads, fields.get("intermediate_size", 0),
+        heads, key_heads, fields.get("intermediate_size", 0), has_windows=window_reached(whole, 1 << 62) > 0,
     )  # fmt: skip
 
 

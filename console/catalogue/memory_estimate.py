@@ -33,6 +33,7 @@ PROCESS_BYTES = 3 * (GIB // 2)  # libraries, buffers and code of the runtime, th
 # keys and values; in the other pod, whose processes are a worker and a rank, 4.73 and 1.46.
 WORKER_BYTES = 5 * (GIB // 8)
 ENGINE_CACHE_BYTES = GIB  # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
+CACHE_BLOCK = 128  # tokens that the engine on a CPU keeps together
 LAYER_BYTES = 34  # per token and hidden unit, at 2 bytes a value
 CHECKPOINTED_BYTES = 2
 LIVE_WEIGHTS = 1_000_000_000  # DeepSpeed's stage3_max_live_parameters
@@ -55,6 +56,7 @@ class ModelShape:
     heads: int = 0
     key_heads: int = 0
     intermediate: int = 0
+    has_windows: bool = False
 
     def divides(self, count: int) -> bool:
         """Whether one engine can be spread over ``count`` places; not where that is not known."""
@@ -144,6 +146,16 @@ class SessionMemory:
     def handover(self) -> int:
         """A copy beside the weights of the first rank."""
         return self.model if self.config.zero_stage == 3 or not self.trains_all else 0
+
+    def longest_on_cpu(self, spread: int = 1) -> int | None:
+        """The longest context that the engine's keys and values hold on ``spread`` CPUs; None where that is not known.
+
+        Whole blocks, of which vLLM keeps one for itself. Not known where layers have windows, which need less.
+        """
+        block_bytes = CACHE_BLOCK * self.shape.token_values * self.value
+        if self.on_gpu or not block_bytes or self.shape.has_windows:
+            return None
+        return max(0, ENGINE_CACHE_BYTES * spread // block_bytes - 1) * CACHE_BLOCK
 
     @property
     def cache(self) -> int:

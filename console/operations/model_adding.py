@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from console.operations.hub_models import SCHEME, hub_fetch
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEEDED = ("config.json", "tokenizer_config.json")
 CHECK_S = 3600.0
+NO_ENGINE = 3  # the exit code of gpu_runtime/weights/generate_check.py where there is no engine
 READ_AT_ONCE = 1 << 20
 
 
@@ -48,8 +49,10 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
             raise ModelRefused(f"{source} has no {missing[0]}: it is no Hugging Face model.")
         progress("hashing")
         files = {str(path.relative_to(partial)): _sha256(path) for path in _files(partial)}
-        progress("loading it once, which takes as long as starting a session")
+        progress("loading it and generating with it once, which takes as long as starting a session")
         record = {"name": name, "source": source, "files": files} | _load(partial)
+        if record.get("generates") is False:
+            progress("no engine is installed here, so nothing was generated: its first session shows whether it can")
         (partial / RECORD).write_text(json.dumps(record, indent=1))
         partial.rename(folder)
     finally:
@@ -95,16 +98,24 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _load(folder: Path) -> dict[str, Any]:
-    """What loading shows. In a process of its own: the server has no torch, and its memory goes back at the end."""
-    command = [sys.executable, "-m", "gpu_runtime.weights.load_check", str(folder)]
+    """What loading and generating show. In processes of their own: the server has no torch, and the memory goes back at
+    the end. ``generates`` is False where this machine has no engine to try it with."""
+    done = _checked("gpu_runtime.weights.load_check", folder)
+    generated = _checked("gpu_runtime.weights.generate_check", folder, passes=(0, NO_ENGINE))
+    return json.loads(done.stdout.strip().splitlines()[-1]) | {"generates": generated.returncode == 0}
+
+
+def _checked(module: str, folder: Path, passes: Sequence[int] = (0,)) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", module, str(folder)]
     try:
         done = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=CHECK_S)
     except subprocess.TimeoutExpired:
-        raise ModelRefused(f"It was not loaded after {CHECK_S:.0f} s.") from None
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise ModelRefused(said[-1] if said else f"loading it ended with {done.returncode}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        raise ModelRefused(f"{module} did not end after {CHECK_S:.0f} s.") from None
+    if done.returncode not in passes:
+        lines = done.stderr.strip().splitlines()
+        errors = [line for line in lines if line.startswith("error: ")]
+        raise ModelRefused((errors or lines or [f"{module} ended with {done.returncode}"])[-1])
+    return done
 
 
 def _sha256(path: Path) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from django.conf import settings
 
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
-from console.catalogue.memory_estimate import GIB
+from console.catalogue.memory_estimate import GIB, SessionMemory
 from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
 from console.object_store import seaweedfs
@@ -78,6 +78,7 @@ def config_decide(
         memory_check(
             memory, serves=serves, limit_bytes=limit_bytes, may_offload=on_gpu and not config.offload_optimizer
         )
+        context_check(SessionMemory(shape, config, on_gpu=on_gpu), memory.engine_nodes)
     config = config_resolve(config, shape.parameters if shape else None)
     return config.model_copy(update={"devices": devices or None}), memory, limit_bytes
 
@@ -107,6 +108,24 @@ def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | Non
         + (", or set offload_optimizer, which keeps 12 bytes a weight in the host's memory." if may_offload else "."),
         details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes, "place": short.name},
     )
+
+
+def context_longest(model: BaseModel, config: SessionConfig) -> int | None:
+    """The longest context that an engine of this configuration holds; None where that is not known."""
+    shape = base_model_shape(model)
+    on_gpu = devices_needed(config=config) > 0
+    return None if shape is None else SessionMemory(shape, config, on_gpu=on_gpu).longest_on_cpu() or None
+
+
+def context_check(memory: SessionMemory, engine_nodes: int) -> None:
+    """Raises InvalidRequest for a context that the engine's keys and values cannot hold, with the longest that fits."""
+    length, longest = memory.config.max_context_length, memory.longest_on_cpu(engine_nodes)
+    if longest is not None and length > longest:
+        raise _refused(
+            "max_context_length",
+            f"max_context_length is {length}, and the engine's keys and values hold {longest} tokens on a CPU.",
+            hint=f"Lower config.max_context_length to {longest} at most, or take a model with fewer keys and values.",
+        )
 
 
 def _largest(place: MemoryPlace) -> str:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.errors import ControlPlaneLost, FinalFault, LeaseLost, RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import ControlPlaneLost, LeaseLost, RuntimeFault, StoreUnavailable
+from gpu_runtime.final_cause import final_cause
 from gpu_runtime.health.deadlines import Phase
-from tinkerscript.wire.runtime import StopReason
+from tinkerscript.wire.runtime import RuntimeStage, StopReason
 
 from .archive import Archive
 
@@ -44,7 +45,7 @@ async def _archive_all(agent: Agent, archive: Archive, error: Exception, timeout
 
 
 def _ends_session(agent: Agent, error: Exception) -> bool:
-    if isinstance(error, FinalFault):
+    if final_cause(error, is_start=agent.status.state is RuntimeStage.LOADING):
         return True
     if isinstance(error, NOTHING_CAN_BE_STORED):
         return False

@@ -7,6 +7,7 @@ from vllm.v1.executor import uniproc_executor
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
+from gpu_runtime.engine.core_errors import core_errors_keep
 from gpu_runtime.engine.grammars.budget import budget_install
 from gpu_runtime.engine.grammars.later import grammars_later
 from gpu_runtime.engine.over_nodes.part import network_choose, part_of
@@ -23,6 +24,7 @@ class PrivateUniProcExecutor(UniProcExecutor):
     """
 
     def _init_executor(self) -> None:
+        core_errors_keep()
         grammars_later()
         uniproc_executor.Lock = threading.Lock
         super()._init_executor()
@@ -42,6 +44,7 @@ class BoundedMultiprocExecutor(MultiprocExecutor):
     """
 
     def _init_executor(self) -> None:
+        core_errors_keep()
         budget_install()
         grammars_later()
         super()._init_executor()

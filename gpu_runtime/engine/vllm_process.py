@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpu_runtime.engine.core_errors import core_errors_forget
 from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.errors import DeviceMemoryShort, EngineDead, WeightsRefused
@@ -92,6 +93,7 @@ def vllm_import(device: str) -> None:
     Raises EngineUnsupported.
     """
     environment_set(device)
+    core_errors_forget()
     switch_verify()
     multiprocessing_protect()
     with uncollected():

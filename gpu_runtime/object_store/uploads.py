@@ -15,7 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.errors import CheckpointDeleted, ControlPlaneLost, ControlPlaneRefused, StoreFull, StoreUnavailable
+from gpu_runtime.errors import (
+    CheckpointDeleted,
+    ControlPlaneLost,
+    ControlPlaneRefused,
+    StoreFull,
+    StoreUnavailable,
+    UploadRefused,
+)
 from gpu_runtime.health.free_room import room_require
 from gpu_runtime.processes.giving_way import give_way
 from tinkerscript.wire.checkpoints import CheckpointKind, ManifestFile
@@ -197,7 +204,7 @@ class ObjectStore:
                     )
                 except (UrlRefused, ControlPlaneRefused) as error:
                     refused = error  # expired URLs, or objects that are not what was announced: write them again
-            raise StoreUnavailable(f"{MAX_UPLOADS} uploads in a row were refused: {refused}") from refused
+            raise UploadRefused(f"{MAX_UPLOADS} uploads in a row were refused: {refused}") from refused
         except StoreUnavailable as error:
             fault = await self._cause_ask(opening, error)
             what = _description(opening)

@@ -3,6 +3,7 @@
 ``ranks.py`` starts these processes and sends the commands.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
+from gpu_runtime.input_errors import is_of_input, said
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.giving_way import give_way
 from gpu_runtime.processes.network import interface_toward
@@ -72,8 +74,16 @@ def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec],
             connection.send(("differ", str(refusal)))
         except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
             traceback.print_exc(file=sys.stderr)
-            kind = "out_of_memory" if is_out_of_memory(error) else "failed"
-            connection.send((kind, f"{type(error).__name__}: {error}"))
+            connection.send((kind_of(error), said(error)))
+
+
+def kind_of(error: Exception) -> str:
+    """What the parent is told of an error that is none of ours."""
+    if is_out_of_memory(error):
+        return "out_of_memory"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "disk_full"
+    return "of_input" if is_of_input(error) else "failed"
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -18,6 +18,8 @@ from tempfile import mkdtemp
 from typing import Any
 
 from gpu_runtime.errors import (
+    DiskFull,
+    InputUnusable,
     ModelUnsupported,
     NodesDiffer,
     OutOfMemory,
@@ -175,6 +177,10 @@ class RankProcesses:
             raise ModelUnsupported(value)
         if kind == "invalid":
             raise InvalidTrainingInput(value)
+        if kind == "disk_full":
+            raise DiskFull(f"{command}: {value}")
+        if kind == "of_input":
+            raise self._ended_beside(rank, command) or InputUnusable(f"{command}: {value}")
         if kind == "failed":
             raise self._ended_beside(rank, command) or TrainerFailed(value)
         return kind, value

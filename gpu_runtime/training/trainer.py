@@ -6,6 +6,7 @@ the processes that ``ranks.py`` starts; the rest of the runtime uses the ``Train
 
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -230,13 +231,17 @@ class RankTrainer:
         """
         model, base = self.engine.module.model, self.spec.base_model_path
         folder.mkdir(parents=True, exist_ok=True)
-        weights = spilled(self._gathered(plain_weights(model)), folder)
-        adapter = spilled(self._gathered(adapter_weights(model)), folder)
-        if self.spec.rank == 0:
-            hugging_face_export(model, weights, base, folder)
-            if adapter:
-                adapter_export(adapter, self.config, base, folder / "adapter")
-        self._barrier()
+        gathered = [self._gathered(plain_weights(model)), self._gathered(adapter_weights(model))]
+        try:
+            weights, adapter = [spilled(each, folder) for each in gathered]
+            if self.spec.rank == 0:
+                hugging_face_export(model, weights, base, folder)
+                if adapter:
+                    adapter_export(adapter, self.config, base, folder / "adapter")
+        finally:  # also after a failure: the other ranks go on, and so does training
+            for each in gathered:
+                deque(each, maxlen=0)
+            self._barrier()
 
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""

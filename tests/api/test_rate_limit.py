@@ -96,6 +96,7 @@ NOT_ONCE = {
     "/runtime/episodes": BY_NATURE,
     "/runtime/documents": "it changes nothing",
     "/runtime/fail": BY_NATURE,
+    "/runtime/failed-checkpoints": BY_NATURE,
     "/runtime/named-checkpoints": "the name is unique, and one number of an operation stores it once",
     "/runtime/named-states": "it changes nothing",
     "/runtime/tinker-work": "a report counts once, under its own key",

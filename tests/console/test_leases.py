@@ -11,8 +11,8 @@ from console.errors import InvalidRequest, StaleLease
 from console.live.models import EventRecord
 from console.scheduling import liveness
 from console.scheduling.instance import leases_revoke
-from console.sessions.models import EpisodeRecord, RuntimeSpan, Session
-from console.sessions.runtime import leases
+from console.sessions.models import Checkpoint, EpisodeRecord, RuntimeSpan, Session
+from console.sessions.runtime import leases, uploads
 from console.sessions.runtime.episode_reports import rows_save
 from console.sessions.states import Actor
 from console.sessions.transitions import session_move
@@ -20,7 +20,15 @@ from support import factories
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows
-from tinkerscript.wire.runtime import PHASE_WAITING, FailureReport, Report, ReportEntry, RuntimeStage, RuntimeState
+from tinkerscript.wire.runtime import (
+    PHASE_WAITING,
+    CheckpointFailure,
+    FailureReport,
+    Report,
+    ReportEntry,
+    RuntimeStage,
+    RuntimeState,
+)
 from tinkerscript.wire.sessions import Accounting, SessionState
 
 BEAT = RuntimeState(state=RuntimeStage.READY, progress=1, address="127.0.0.1:4100", policy_version=3, reward_mean=0.5)
@@ -353,6 +361,20 @@ def test_a_malformed_report_is_refused_whole(project, kind, data):
         body = Report(entries=[good, ReportEntry(key="bad", kind=kind, data=data)])
         leases.runtime_report(session=leases.lease_check(token=token), body=body)
     assert not EventRecord.objects.filter(session_id=session.id, key__isnull=False).exists()
+
+
+def test_an_ordered_checkpoint_that_cannot_be_made_fails_and_the_session_goes_on(project):
+    session, token = factories.runtime_make(project, SessionState.READY)
+    other, _ = factories.runtime_make(project, SessionState.READY)
+    made = [Checkpoint.objects.create(session=each, kind="model", ordered=True) for each in (session, other)]
+    lease = leases.lease_check(token=token)
+    for each in made:
+        uploads.checkpoint_fail(session=lease, body=CheckpointFailure(checkpoint_id=each.id, reason="ValueError: no"))
+    for each in (*made, session):
+        each.refresh_from_db()
+    assert [(each.state, each.failure) for each in made] == [("failed", "ValueError: no"), ("requested", "")]
+    assert session.state == SessionState.READY
+    assert heartbeat(token).checkpoints == []
 
 
 def test_a_runtime_that_gives_up_fails_the_session_with_its_cause(project):

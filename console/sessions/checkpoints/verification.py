@@ -55,8 +55,13 @@ def _wrong_file(checkpoint: Checkpoint) -> str:
 
 def _take_back(checkpoint: Checkpoint, reason: str) -> None:
     log.error("%s is taken back: %s", checkpoint.id, reason, extra={"session_id": checkpoint.session_id})
+    checkpoint_give_up(checkpoint, [CheckpointState.COMMITTED], reason)
+
+
+def checkpoint_give_up(checkpoint: Checkpoint, states: list[CheckpointState], reason: str) -> None:
+    """Fail a checkpoint that is in one of ``states``, and remove what the store has of it."""
     with transaction.atomic():
-        taken = Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.COMMITTED).update(
+        taken = Checkpoint.objects.filter(id=checkpoint.id, state__in=states).update(
             state=CheckpointState.FAILED, failure=reason, unverified=False
         )
         if taken != 1:

@@ -13,7 +13,7 @@ from console.object_store import client as object_store
 from console.object_store import free_space
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
-from console.sessions.checkpoints.verification import is_small
+from console.sessions.checkpoints.verification import checkpoint_give_up, is_small
 from console.sessions.episodes.names import journal_key, pack_key
 from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime.archive import part_commit, part_key
@@ -27,6 +27,7 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import (
     AnyUpload,
     ArchiveUpload,
+    CheckpointFailure,
     CheckpointUpload,
     EpisodesUpload,
     JournalUpload,
@@ -74,6 +75,15 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
     return UploadTargets(
         upload_id=upload.id, checkpoint_id=checkpoint.id if checkpoint else None, files=[_plan(file) for file in files]
     )
+
+
+def checkpoint_fail(*, session: Session, body: CheckpointFailure) -> None:
+    """An ordered checkpoint cannot be made: it fails with its cause, and the session goes on. Raises StaleLease."""
+    with transaction.atomic():
+        row = lease_lock(session)
+        checkpoint = Checkpoint.objects.filter(id=body.checkpoint_id, session=row).first()
+        if checkpoint is not None:
+            checkpoint_give_up(checkpoint, [CheckpointState.REQUESTED, CheckpointState.UPLOADING], body.reason)
 
 
 def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> UploadCommitted:

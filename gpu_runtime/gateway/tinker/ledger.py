@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.errors import CheckpointDeleted, RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import CheckpointDeleted, InputUnusable, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.results import Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
@@ -216,7 +216,7 @@ class Ledger:
             return Result.mistake("")  # it changed nothing when it was done: done again it might, its client gone on
         try:
             return await self._work.do(operation, again=operation.is_done)
-        except (UserMistake, InvalidTrainingInput) as mistake:
+        except (UserMistake, InvalidTrainingInput, InputUnusable) as mistake:
             return Result.mistake(str(mistake))
         except StoreUnavailable as away:
             if operation.result_kind not in (None, "error"):
@@ -249,7 +249,7 @@ class Ledger:
     async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result], began: float) -> None:
         try:
             result = await rest
-        except (UserMistake, InvalidTrainingInput) as mistake:
+        except (UserMistake, InvalidTrainingInput, InputUnusable) as mistake:
             result = Result.mistake(str(mistake))
         except Exception as error:  # the top of this piece of work: its client is told, the session goes on
             log.exception("%s of %s failed", operation.kind, operation.model_id)

@@ -8,11 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 from gpu_runtime.model_interfaces import LoraConfig
 
 from .adapters import merged_weight
+
+# Files of a base that no training changes, by the names that tokenizers of all kinds have.
+COPIED = (
+    "generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt",
+    "*.model", "*.tiktoken", "tekken.json", "chat_template*", "additional_chat_templates/*", "LICENSE*", "NOTICE*",
+)  # fmt: skip
 
 
 def full_weights(model: Any, adapter: Mapping[str, nn.Parameter], lora: LoraConfig | None) -> dict[str, Tensor]:
@@ -61,18 +67,39 @@ def _mapped(path: Path, shape: torch.Size, dtype: torch.dtype) -> Tensor:
 
 
 def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folder: Path) -> None:
-    """Write weights, configuration, tokenizer and generation configuration."""
+    """Write weights and configuration; the other files of the base leave as they came, byte for byte.
+
+    transformers would write tokenizer and generation configuration in its own version's form, and refuses to write
+    values that it reads (a temperature beside ``do_sample`` false).
+    """
     config = model.config
-    was_tied = config.tie_word_embeddings
+    was_tied, generation = config.tie_word_embeddings, model.generation_config if model.can_generate() else None
     heads = {name for name, module in model.named_modules() if module is model.get_output_embeddings()}
     config.use_cache = True
     config.tie_word_embeddings = was_tied and not any(f"{name}.weight" in weights for name in heads)
+    # Of earlier versions of transformers, which kept them in config.json: it reads them there and does not write them.
+    strays = config._get_generation_parameters()  # noqa: SLF001 - what save_pretrained itself refuses
+    for name in strays:
+        delattr(config, name)
+    if generation is not None:
+        model.generation_config = GenerationConfig()
     try:
         model.save_pretrained(folder, state_dict=weights, max_shard_size="4GB")
-        if model.can_generate():
-            GenerationConfig.from_model_config(config).save_pretrained(folder)
     finally:
         config.use_cache, config.tie_word_embeddings = False, was_tied
-    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
-    if (Path(base) / "generation_config.json").exists():
-        shutil.copy2(Path(base) / "generation_config.json", folder)
+        for name, value in strays.items():
+            setattr(config, name, value)
+        if generation is not None:
+            model.generation_config = generation
+    if generation is not None:
+        GenerationConfig.from_model_config(config).to_json_file(folder / "generation_config.json")
+    base_files_copy(Path(base), folder)
+
+
+def base_files_copy(base: Path, folder: Path) -> None:
+    """What a base has beside weights and configuration: tokenizer, templates, generation configuration, licence."""
+    for pattern in COPIED:
+        for path in base.glob(pattern):
+            target = folder / path.relative_to(base)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, target)

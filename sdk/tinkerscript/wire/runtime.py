@@ -164,6 +164,13 @@ class FailureReport(Request):
     hint: str = Field("", max_length=1000)
 
 
+class CheckpointFailure(Request):
+    """``POST /v1/runtime/failed-checkpoints``: an ordered checkpoint that cannot be made; the session goes on."""
+
+    checkpoint_id: str = Field(max_length=40)
+    reason: str = Field(max_length=4000)
+
+
 class _Upload(Request):
     """What will be written. Runtimes of earlier versions sent every field of every kind, at its default."""
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from tinkerscript.wire.config import SessionConfig
 
+from .weight_shapes import weights_damage
+
 # Fields that count the experts of a layer, in the words of the families.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 # Fields of other known things that attention over a tree of tokens does not compute.
@@ -28,6 +30,8 @@ UNPROVEN = {
 def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     """Why the model in ``folder`` cannot be trained right under ``config``, with the field named; None where no file
     says so. Files that are not there, or are no JSON, say nothing: a runtime reports them when it loads the model."""
+    if damage := weights_damage(folder):
+        return damage
     whole = _read(folder / "config.json")
     fields = whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})  # the latter of DBRX
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
