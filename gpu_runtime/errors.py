@@ -17,7 +17,7 @@ RuntimeFault
     EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
     EngineUnsupported    what this machine has of vLLM is not what the engine is written for
     NodesDiffer          the nodes of a session have other versions or another base model
-    InputUnusable        an error of the input (input_errors.py), which every repetition would meet
+    InputUnusable        an error of the input (failures/input_errors.py), which every repetition would meet
   ControlPlaneLost  the control plane did not respond for too long
   ServerDiffers     what the control plane says cannot be read: it is of another version
   ControlPlaneRefused  it refused, and no repetition would change that: a bug or two versions that differ

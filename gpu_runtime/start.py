@@ -21,7 +21,7 @@ from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
 from .engine.vllm_process import imports_begin
 from .errors import FinalFault, InputUnusable, RuntimeFault, ServerDiffers
-from .final_cause import final_cause
+from .failures.final_cause import final_cause
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
 from .loading.libraries import libraries_wait

@@ -7,11 +7,11 @@ from vllm.v1.executor import uniproc_executor
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-from gpu_runtime.engine.core_errors import core_errors_keep
 from gpu_runtime.engine.grammars.budget import budget_install
 from gpu_runtime.engine.grammars.later import grammars_later
 from gpu_runtime.engine.over_nodes.part import network_choose, part_of
 from gpu_runtime.engine.over_nodes.queue_keys import queues_protect
+from gpu_runtime.failures.core_errors import core_errors_keep
 
 IN_FILE = "file://"
 

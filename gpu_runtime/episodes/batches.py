@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Any
 
 from gpu_runtime.episodes.batch_export import KeptBatch
-from gpu_runtime.episodes.begun_episodes import BegunEpisodes
-from gpu_runtime.episodes.begun_groups import Places
+from gpu_runtime.episodes.begun.episodes import BegunEpisodes
+from gpu_runtime.episodes.begun.groups import Places
 from gpu_runtime.episodes.call_reader import CallReader, batch_load, batch_named, group_load
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from gpu_runtime.episodes.begun_groups import Begun
+from gpu_runtime.episodes.begun.groups import Begun
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.journal.records import EpisodeRecord
 

@@ -61,14 +61,9 @@ class ObjectStore:
         self._agent, self.patience_s = agent, patience_s
 
     async def checkpoint_upload(
-        self,
-        folder: Path,
-        kind: CheckpointKind,
-        step: int,
-        checkpoint_id: str | None = None,
-        *,
+        self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None = None, *,
         on_progress: Callable[[], None] | None = None,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Publish ``folder`` as a checkpoint (``checkpoint_id``: of the order it fulfils); returns the committed id.
 
         ``on_progress`` is called, from any thread, whenever a part of a file is in the store.
@@ -83,13 +78,9 @@ class ObjectStore:
         return committed.checkpoint_id
 
     async def checkpoint_fetch(
-        self,
-        point: ResumePoint,
-        folder: Path,
-        *,
-        verified: str | None = None,
+        self, point: ResumePoint, folder: Path, *, verified: str | None = None,
         on_progress: Callable[[], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Have the files of ``point`` in ``folder``. A local copy whose hashes all match is left as it is.
 
         ``verified`` is a file of which ``checkpoint_file`` has just looked at the hash. An interrupted fetch goes on

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
+from gpu_runtime.failures.input_errors import is_of_input, said
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
-from gpu_runtime.input_errors import is_of_input, said
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.giving_way import give_way
 from gpu_runtime.processes.network import interface_toward

@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from gpu_runtime.engine.core_errors import core_input_error
 from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.failures.core_errors import core_input_error
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal, positions_count
 

@@ -9,10 +9,10 @@ import jinja2
 import pytest
 from safetensors import SafetensorError
 
-from gpu_runtime.engine.core_errors import core_errors_forget, core_errors_keep, core_input_error
 from gpu_runtime.errors import EngineDead, InputUnusable, ModelUnsupported, StoreUnavailable, TrainerKilled
-from gpu_runtime.final_cause import final_cause
-from gpu_runtime.input_errors import is_of_input
+from gpu_runtime.failures.core_errors import core_errors_forget, core_errors_keep, core_input_error
+from gpu_runtime.failures.final_cause import final_cause
+from gpu_runtime.failures.input_errors import is_of_input
 from gpu_runtime.training.rank_process import kind_of
 
 

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from gpu_runtime.input_errors import is_of_input, said
+from gpu_runtime.failures.input_errors import is_of_input, said
 
 LOGGER, FOLDER = "vllm.v1.engine.core", "VLLM_RPC_BASE_PATH"
 MOST = 2000  # characters of a message

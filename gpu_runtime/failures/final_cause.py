@@ -1,7 +1,8 @@
 """Whether a runtime's end is the session's: one rule for whoever has to decide it."""
 
-from .engine.core_errors import core_input_error
-from .errors import EngineDead, FinalFault
+from gpu_runtime.errors import EngineDead, FinalFault
+
+from .core_errors import core_input_error
 from .input_errors import is_of_input, said
 
 

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from gpu_runtime.episodes.begun_groups import Begun, Places, step_is_early
+from gpu_runtime.episodes.begun.groups import Begun, Places, step_is_early
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.journal.records import EpisodeRecord
 from tinkerscript.wire.config import SessionConfig
 
 
 class BegunEpisodes:
-    """Judges by the rules of begun_groups.py. Nothing is kept here, so a restart needs no more than the journal."""
+    """Judges by the rules of groups.py. Nothing is kept here, so a restart needs no more than the journal."""
 
     def __init__(self, config: SessionConfig, open_episodes: OpenEpisodes | None) -> None:
         self._config = config
