@@ -18,7 +18,7 @@ from django.urls import path, re_path  # noqa: E402
 
 from api.store_links import store_links  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
-from api.tinker.endpoints import dialects  # noqa: E402
+from api.tinker.endpoints import dialects, no_websocket  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
 from console.plain_requests import is_plain, plain_application  # noqa: E402
 from console.server.address_limit import LimitedHandshakes  # noqa: E402
@@ -32,9 +32,11 @@ from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
 watch: Any = LiveConsumer.as_asgi(allow=live_permission_check)
 watch_project: Any = LiveConsumer.as_asgi(allow=project_permission_check, watch=project_pages)
 refuse: Any = NoChannel.as_asgi()
+refuse_dialect: Any = no_websocket
 channels: list[Any] = [
     path("ws/v1/sessions/<str:session_id>", watch),
     path("ws/v1/projects/<str:project_id>", watch_project),
+    re_path(r"^(openai|oai/api|anthropic/api)/", refuse_dialect),
     re_path(r"^", refuse),
 ]
 plain = plain_application()

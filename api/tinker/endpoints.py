@@ -56,6 +56,9 @@ EPOCH = "1970-01-01T00:00:00+00:00"  # of base models, whose day of birth is not
 
 async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one request in OpenAI's or Anthropic's dialect, whichever key it has."""
+    if scope["path"].rstrip("/") in PATHS and scope["method"] in ("GET", "HEAD"):
+        await _send(send, b'{"status": "ok"}')  # Claude Code asks for the base URL itself, to have a connection
+        return
     prefix = next(prefix for prefix in PATHS if scope["path"].startswith(f"{prefix}/"))
     if prefix == PREFIX and not key_sent(scope["headers"]).startswith(KEY_PREFIX):
         await relay(scope, receive, send)
@@ -76,6 +79,21 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             raise
 
     await relay_by(serve, scope, receive, send, path="/v1/messages" if prefix == ANTHROPIC else url_path)
+
+
+async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Refuse a WebSocket on a path of the dialects with 426 and their body: Codex goes on over HTTP then. A server
+    that cannot send a response to a handshake closes it."""
+    await receive()
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close"})
+        return
+
+    async def refuse(message: dict[str, Any]) -> None:
+        await send(message | {"type": message["type"].replace("http.", "websocket.http.", 1)})
+
+    what = f"There is no WebSocket at {scope['path']}. Send the request over HTTP, with stream: true for its events."
+    await RelayError(426, "upgrade_refused", what).send(refuse, scope["path"])
 
 
 async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str) -> None:

@@ -54,7 +54,7 @@ class RequestMiddleware:
             await address_limited(self._serve, scope, receive, send_with_id)
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(DIALECT_PREFIXES):
+        if scope["path"].startswith(DIALECT_PREFIXES) or f"{scope['path']}/" in DIALECT_PREFIXES:
             await self.dialects(scope, receive, send)
             return
         if scope["path"].startswith(TINKER_PREFIX):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -415,3 +416,41 @@ async def test_a_broken_stream_of_messages_ends_in_its_dialects_error(gateway, s
     last = body.strip().rpartition(b"\n\n")[2]
     assert last.startswith(b"event: error\ndata: ")
     assert json.loads(last.partition(b"data: ")[2])["error"]["type"] == "api_error"
+
+
+@pytest.mark.parametrize("path", ["/openai", "/openai/"])
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+async def test_the_base_url_itself_answers(path: str, method: str) -> None:
+    """Claude Code asks for it before its first call, without a key."""
+    assert (await Call(application, method, path).answer())[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/messages?beta=true", "/v1/messages/count_tokens?beta=true", "/v1/models?limit=1000", "/v1/responses"],
+)
+async def test_what_coding_agents_ask_for_reaches_the_gateway(gateway: FakeGateway, served: Session, path: str) -> None:
+    status, _, body = await chat(served, path=f"/openai{path}").answer()
+    assert status == 200 and json.loads(body) == {"path": path}
+
+
+@pytest.mark.parametrize("path", ["/openai/v1/responses", "/oai/api/v1/responses", "/anthropic/api/v1/messages"])
+async def test_a_websocket_on_a_path_of_the_dialects_is_426_with_a_body(path: str) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "websocket", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": [],
+        "client": ("127.0.0.1", 1), "extensions": {"websocket.http.response": {}}, "subprotocols": [],
+    }  # fmt: skip
+    await application(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
+    assert sent[0]["status"] == 426 and "over HTTP" in json.loads(sent[1]["body"])["error"]["message"]
+    sent.clear()
+    await application(scope | {"extensions": {}}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
