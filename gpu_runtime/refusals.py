@@ -9,6 +9,7 @@ GatewayError
   EpisodeClosed     410  ended, abandoned or expired: for ever
   TooLarge          413  the body is larger than the gateway reads
   EmptyEpisode      422  no LLM call was captured
+  NoWebSocket       426  a WebSocket where there is none: Codex asks, and goes on over HTTP
   NotAdmitted       503  a step is running, or the coming batch is covered: ask again
   CallFailed        503  the engine was lost or too slow; the call is not part of the episode
   VolumeFull        507  refused before anything was written
@@ -17,6 +18,8 @@ GatewayError
 from typing import Any
 
 from tinkerscript.wire.errors import ErrorCode
+
+ROOM = 2048  # tokens for an answer, beside a prompt that was too long
 
 
 class GatewayError(Exception):
@@ -106,6 +109,21 @@ class EmptyEpisode(GatewayError):
     )
 
 
+class NoWebSocket(GatewayError):
+    status = 426
+    code = ErrorCode.INVALID_REQUEST
+    openai_type = "invalid_request_error"
+    hint = "Send the request over HTTP, with stream: true for its events."
+
+
+class PromptTooLong(BadRequest):
+    """``tokens`` is a lower bound where the prompt was not encoded."""
+
+    def __init__(self, message: str, *, tokens: int, maximum: int, hint: str, param: str) -> None:
+        super().__init__(message, hint=hint, param=param, openai_code="context_length_exceeded")
+        self.tokens, self.maximum = tokens, maximum
+
+
 class NotAdmitted(GatewayError):
     status = 503
     code = ErrorCode.SESSION_NOT_READY
@@ -129,12 +147,16 @@ class VolumeFull(GatewayError):
     hint = "Free space on the volume of the runtime, then send the request again."
 
 
-def prompt_too_long(context_length: int, tokens: str, param: str) -> BadRequest:
-    """The refusal of a prompt of so many ``tokens`` (in words) that no answer has room after it."""
-    return BadRequest(
-        f"this model's maximum context length is {context_length} tokens, and the prompt is {tokens}, which leaves no"
+def prompt_too_long(maximum: int, tokens: int, param: str, *, is_exact: bool = True) -> PromptTooLong:
+    """The refusal of a prompt of so many ``tokens``, or of at least so many, that no answer has room after it."""
+    counted = f"{tokens} tokens" if is_exact else f"more than {tokens} tokens"
+    wanted = -(-(tokens + ROOM) // 1024) * 1024
+    return PromptTooLong(
+        f"this model's maximum context length is {maximum} tokens, and the prompt is {counted}, which leaves no"
         " room for an answer",
-        hint="Shorten the messages, or create the session with a larger max_context_length.",
+        tokens=tokens,
+        maximum=maximum,
+        hint="Shorten the messages, or create the session with a larger max_context_length: this prompt and an answer"
+        f" need {wanted} or more.",
         param=param,
-        openai_code="context_length_exceeded",
     )

@@ -39,6 +39,7 @@ from gpu_runtime.refusals import (
     GatewayError,
     NotAdmitted,
     NotFound,
+    NoWebSocket,
     WrongMethod,
 )
 from gpu_runtime.rendering.renderer import Renderer
@@ -87,7 +88,8 @@ def app_of(routes: list[Route]) -> Starlette:
     """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects."""
     handlers = {GatewayError: _refuse, HTTPException: _no_route, ClientDisconnect: _client_gone, Exception: _crash}
     handlers |= dict.fromkeys((StoreUnavailable, ControlPlaneLost, ControlPlaneRefused), _store_away)
-    routes = [*routes, Route("/healthz", _health)]
+    # Claude Code asks for the root of its base URL, to have a connection.
+    routes = [*routes, Route("/healthz", _health), Route("/", _health, methods=["GET"])]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(Traced)])
 
 
@@ -118,6 +120,7 @@ async def serve(
     config = uvicorn.Config(
         app,
         http=BoundedHttp,
+        ws="none",  # an upgrade is a request like others: it is refused in its dialect
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -181,8 +184,9 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
-    """A refused call stands with its episode, whatever its dialect; what passes by itself is sent again."""
-    if not request.url.path.startswith("/v1/") or error.status == CallFailed.status:
+    """A refused call stands with its episode, whatever its dialect; what passes by itself is sent again,
+    and after the refusal of a WebSocket clients go on over HTTP."""
+    if not request.url.path.startswith("/v1/") or error.status in (CallFailed.status, NoWebSocket.status):
         return
     with contextlib.suppress(BadKey, EpisodeClosed):  # of no episode that is open
         path = f"{request.method} {request.url.path.removeprefix('/v1')}"
@@ -192,6 +196,8 @@ def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "registered for this class alone"
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        return await _refuse(request, NoWebSocket(f"there is no WebSocket at {request.url.path}"))
     refusal = WrongMethod if error.status_code == 405 else NotFound
     hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
     return await _refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))

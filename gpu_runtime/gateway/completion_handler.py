@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -17,10 +17,12 @@ from gpu_runtime.gateway.openai.chat import policy_version
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.requests import SampledRequest
+from gpu_runtime.generation.requests import ChatRequest, SampledRequest
+from gpu_runtime.generation.template_options import prepare_chat
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.refusals import BadRequest, GatewayError
+from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt
 
 MAX_AGENT_NAME = 128
@@ -119,6 +121,13 @@ class CompletionHandler:
         """What the engine would read if ``prepared`` were sent now. Raises BadRequest."""
         prepared.check()
         return await self._calls.compose(episode, prepared)
+
+    def prepare(
+        self, request: Request, renderer: Renderer, chat: ChatRequest, body: bytes, labels: Mapping[str, Any]
+    ) -> PreparedChat:
+        """The chat that a ``request`` of any dialect means, with its labels. Raises BadRequest, NotFound."""
+        rule = self._calls.config.unsupported_effort
+        return prepare_chat(chat, renderer, *self.identity(request, chat, body), labels, unsupported_effort=rule)
 
     def check_model(self, name: str) -> None:
         """Raises NotFound for a model that is not this session's."""

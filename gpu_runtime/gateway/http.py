@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from gpu_runtime.refusals import BadKey, BadRequest, GatewayError, TooLarge
+from gpu_runtime.refusals import BadKey, BadRequest, GatewayError, PromptTooLong, TooLarge
 from tinkerscript.wire.errors import ErrorBody, ErrorDetail, anthropic_error_body
 
 MAX_BODY_BYTES = 16 * 2**20
@@ -87,7 +87,10 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
 
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of Anthropic's dialect."""
-    body = anthropic_error_body(error.status, error.sentences, request_id(request))
+    said = error.sentences
+    if isinstance(error, PromptTooLong):  # clients look for these words, and shorten the conversation
+        said = f"prompt is too long: {error.tokens} tokens > {error.maximum} maximum. {error.hint}"
+    body = anthropic_error_body(error.status, said, request_id(request))
     if error.details:
         body["error"]["details"] = error.details
     return JSONResponse(body, status_code=error.status, headers=_headers(request, error))

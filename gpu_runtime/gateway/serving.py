@@ -20,7 +20,7 @@ from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import check_relay_key, episode_key
 from gpu_runtime.gateway.model_names import ModelNames
-from gpu_runtime.gateway.openai.model_routes import model_view
+from gpu_runtime.gateway.openai.model_routes import model_list, model_view
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
@@ -86,7 +86,7 @@ class ServedModel:
     async def _models(self, request: Request) -> Response:
         """``GET /v1/models``."""
         self._authenticate(request)
-        return JSONResponse({"object": "list", "data": [self._view(name) for name in self._names.listed]})
+        return JSONResponse(model_list([self._view(name) for name in self._names.listed], request))
 
     async def _model(self, request: Request) -> Response:
         """``GET /v1/models/{model}``."""

@@ -68,14 +68,14 @@ class Calls:
         *,
         on_fault: Callable[[RuntimeFault], None],
     ) -> None:
-        self._recorder, self._engine, self._renderer, self._config = recorder, engine, renderer, config
+        self._recorder, self._engine, self._renderer, self.config = recorder, engine, renderer, config
         self._on_fault = on_fault
         self._by_request: dict[tuple[str, str], CallStream] = {}
 
     @property
     def context_length(self) -> int:
         """Prompt plus answer of one call, in tokens."""
-        return min(self._engine.context_length, self._config.max_context_length)
+        return min(self._engine.context_length, self.config.max_context_length)
 
     def open(self, episode: OpenEpisode, prepared: Prepared) -> CallStream:
         """Start the call ``prepared``, or join the running call of the same request id. The caller is a reader of it.
@@ -83,8 +83,8 @@ class Calls:
         Raises BadRequest when the id was used for another body, and for sampling that cannot be trained unless the
         session's ``unsupported_sampling`` makes an evaluation of the episode.
         """
-        refusal = None if episode.eval else untrainable(sampling_record(prepared.request, self._config))
-        if refusal is not None and self._config.unsupported_sampling == "refuse":
+        refusal = None if episode.eval else untrainable(sampling_record(prepared.request, self.config))
+        if refusal is not None and self.config.unsupported_sampling == "refuse":
             raise refusal
         key = (episode.id, prepared.request_id) if prepared.request_id else None
         live = self._by_request.get(key) if key else None
@@ -174,7 +174,7 @@ class Calls:
         room, identity = self.context_length - len(prompt.ids), prepared.request_id or live.id
         options = [
             replace(
-                prepared.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice),
+                prepared.sampling(self.config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice),
                 for_training=is_trained,
                 episode_id=live.episode_id,
             )
@@ -215,14 +215,14 @@ class Calls:
             await stream.aclose()
 
     def _sampling(self, prepared: Prepared) -> dict[str, Any]:
-        options = prepared.sampling(self._config, room=1, identity="", choice=0)
+        options = prepared.sampling(self.config, room=1, identity="", choice=0)
         is_narrowed = bool(options.json_schema or options.structural_tag or prepared.request.min_tokens)
-        return sampling_record(prepared.request, self._config) | ({"grammar": True} if is_narrowed else {})
+        return sampling_record(prepared.request, self.config) | ({"grammar": True} if is_narrowed else {})
 
     def _check_length(self, prompt: Prompt) -> None:
         if len(prompt.ids) >= self.context_length:
             param = "messages" if prompt.names else "prompt"
-            raise prompt_too_long(self.context_length, f"{len(prompt.ids)} tokens", param)
+            raise prompt_too_long(self.context_length, len(prompt.ids), param)
 
     def _record(
         self,

@@ -1,13 +1,23 @@
-"""A body of JSON as a checked request, and what is wrong with it by the client's own names."""
+"""A body of JSON as a checked request with its labels, and what is wrong with it by the client's own names.
+
+Labels are fields that cannot change the answer here: each dialect has a table of them. A labelled field is taken out of
+the body before it is checked, kept with the call under ``labels``, and shown with it. A field that acts for some of its
+values is a label for the others alone: what would change the answer is refused.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from gpu_runtime.refusals import BadRequest
 
+MAX_KEPT = 4096  # characters of one label's JSON that are kept
+MAX_DIFFERENT = 16  # values of one label of a list's items that are kept
+LABELS = "labels"  # among a call's options
+LEAVE_OUT = "Leave it out, so that nothing is ignored; the server's manual lists every option of requests."
 # Parts of messages by what a model of text lacks.
 SENSES = {
     **dict.fromkeys(("image", "image_url", "input_image", "video_url", "input_video"), "vision"),
@@ -17,15 +27,103 @@ SENSES = {
 R = TypeVar("R", bound=BaseModel)
 
 
-def parse_request(body: bytes, kind: type[R], neutral_values: Mapping[str, tuple[Any, ...]]) -> R:
-    """The request in ``body``. Raises BadRequest, naming what is wrong and where."""
+@dataclass(frozen=True)
+class Label:
+    """One line of a table: ``tools.*.strict`` is that field of each tool.
+
+    ``values``: those that change nothing, or a test of them; None takes every value.
+    ``instead``: what the client does about another value. ``stays``: the body keeps it, because it is sent back or acts
+    too.
+    """
+
+    path: str
+    source: str
+    values: tuple[Any, ...] | Callable[[Any], bool] | None = None
+    instead: str = LEAVE_OUT
+    stays: bool = False
+
+    def takes(self, value: Any) -> bool:
+        """Whether ``value`` changes nothing."""
+        if self.values is None or value is None:
+            return True
+        return self.values(value) if callable(self.values) else value in self.values
+
+
+Table = tuple[Label, ...]
+
+
+def take_labels(body: dict[str, Any], table: Table) -> dict[str, Any]:
+    """The labels of ``body`` by path, taken out of it. Raises BadRequest for a value that would change the answer."""
+    found: dict[str, list[Any]] = {}
+    for label in table:
+        for holder, name, path in list(_places(body, label.path.split("."), "")):
+            value = holder[name] if label.stays else holder.pop(name)
+            if not label.takes(value):
+                raise unsupported(path, label.instead)
+            if value is not None:
+                found.setdefault(label.path, []).append(value)
+    return {path: _kept(values, is_of_items="*" in path) for path, values in found.items()}
+
+
+def header_labels(headers: Mapping[str, str], names: Iterable[str]) -> dict[str, Any]:
+    """Headers that are labels, by name."""
+    return {f"header {name}": headers[name][:MAX_KEPT] for name in names if name in headers}
+
+
+def unsupported(name: str, hint: str = LEAVE_OUT) -> BadRequest:
+    """The refusal of an option by its ``name`` in the request."""
+    return BadRequest(f"the option {name} is not supported", hint=hint, param=name, openai_code="unsupported_parameter")
+
+
+@dataclass(frozen=True)
+class ToolTypes:
+    """The types of a dialect's tools: ``known`` reach the model, ``optional`` are left out beside others. ``switches``
+    say what the client does about the rest, by the beginning of a type's name."""
+
+    known: tuple[str, ...]
+    switches: Mapping[str, str]
+    optional: tuple[str, ...] = ()
+
+
+def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
+    """What is left out of the tools of ``body``, as a label. Raises BadRequest for any other that is no function."""
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return {}
+    kinds = [tool.get("type") if isinstance(tool, dict) else None for tool in tools]
+    is_optional = [
+        kind in types.optional and not _is_chosen(body, tool) for kind, tool in zip(kinds, tools, strict=True)
+    ]
+    for number, kind in enumerate(kinds):
+        if kind is None or kind in types.known or (is_optional[number] and not all(is_optional)):
+            continue
+        hint = next((said for start, said in types.switches.items() if str(kind).startswith(start)), "")
+        raise BadRequest(
+            f"tools.{number}: a tool of type {str(kind)[:80]!r} is no function, and nothing here runs it",
+            hint=hint or "Send a function with a schema, which your client runs itself, or leave the tool out.",
+            param=f"tools.{number}",
+            openai_code="unsupported_parameter",
+        )
+    if not any(is_optional):
+        return {}
+    pairs = list(zip(tools, is_optional, strict=True))
+    body["tools"] = [tool for tool, leaves in pairs if not leaves]
+    return {"tools left out": [_bounded(tool) for tool, leaves in pairs if leaves]}
+
+
+def body_of(body: bytes) -> dict[str, Any]:
+    """The JSON object that ``body`` is. Raises BadRequest."""
     value = _json(body)
     if not isinstance(value, dict):
         raise BadRequest("the body must be a JSON object")
-    for name, neutral in neutral_values.items():
-        if name in value and value.pop(name) not in (None, *neutral):
-            raise _unsupported(name)
-    return checked(value, kind)
+    return value
+
+
+def parse_request(body: bytes | dict[str, Any], kind: type[R], table: Table) -> tuple[R, dict[str, Any]]:
+    """The request in ``body`` and its labels by path. Raises BadRequest, naming what is wrong and where."""
+    value = body_of(body) if isinstance(body, bytes) else body
+    labels = take_labels(value, table)
+    return checked(value, kind), labels
 
 
 def checked(value: dict[str, Any], kind: type[R]) -> R:
@@ -58,20 +156,11 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
     best = max(errors, key=lambda entry: (not entry["type"].endswith("_type"), len(entry["loc"])))
     field = _path(best["loc"], body)
     if best["type"] == "extra_forbidden":
-        return _unsupported(field)
+        return unsupported(field)
     if missing := _missing_sense(field, body):
         return BadRequest(f"{field}: this model has no {missing}", hint="Send text parts alone.", param=field)
     message = best["msg"].removeprefix("Value error, ")
     return BadRequest(f"{field}: {message}" if field else message, param=field or None)
-
-
-def _unsupported(name: str) -> BadRequest:
-    return BadRequest(
-        f"the option {name} is not supported",
-        hint="Leave it out, so that nothing is ignored; the server's manual lists every option of requests.",
-        param=name,
-        openai_code="unsupported_parameter",
-    )
 
 
 def _missing_sense(field: str, value: Any) -> str | None:
@@ -94,3 +183,36 @@ def _path(loc: tuple[int | str, ...], value: Any) -> str:
         if inside or (isinstance(value, dict) and index == len(loc) - 1 and isinstance(part, str) and "[" not in part):
             path.append(str(part))
     return ".".join(path)
+
+
+def _is_chosen(body: dict[str, Any], tool: dict[str, Any]) -> bool:
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict):
+        return False
+    return choice.get("type") == tool["type"] or ("name" in choice and choice["name"] == tool.get("name"))
+
+
+def _places(value: Any, parts: list[str], before: str) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Where the path ``parts`` leads to inside of ``value``: the object, the field's name and its whole path."""
+    part, rest = parts[0], parts[1:]
+    if part == "*":
+        for number, item in enumerate(value if isinstance(value, list) else []):
+            yield from _places(item, rest, f"{before}{number}.")
+    elif isinstance(value, dict) and part in value:
+        if rest:
+            yield from _places(value[part], rest, f"{before}{part}.")
+        else:
+            yield value, part, before + part
+
+
+def _kept(values: list[Any], *, is_of_items: bool) -> Any:
+    different = []
+    for value in map(_bounded, values):
+        if value not in different:
+            different.append(value)
+    return different[:MAX_DIFFERENT] if is_of_items else different[0]
+
+
+def _bounded(value: Any) -> Any:
+    text = json.dumps(value)
+    return value if len(text) <= MAX_KEPT else text[:MAX_KEPT]

@@ -9,24 +9,6 @@ from gpu_runtime.generation.engine_options import EngineOptions, StrictOptions, 
 from gpu_runtime.generation.tools import AllowedTools, NamedTool, Tool
 from gpu_runtime.rendering.messages import Message
 
-TIERS = ("auto", "default", "fast", "flex", "priority", "scale")  # of price and speed: all are the same here
-# Options of the dialect that this gateway does not have, with the values that change nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "best_of": (1,),
-    "modalities": (["text"],),
-    "service_tier": TIERS,
-    "store": (False, True),  # every call is kept, whatever is asked
-    "suffix": ("",),
-}
-# vLLM's own, with the values that change nothing.
-ENGINE_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "use_beam_search": (False,),
-    "length_penalty": (1,),
-    "include_stop_str_in_output": (False,),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-}
-NEUTRAL |= ENGINE_NEUTRAL
 MAX_STOPS, MAX_PROMPTS = 16, 128
 
 
@@ -61,11 +43,9 @@ StopString = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Thinking(StrictOptions):
-    """Anthropic's switch, which other dialects have taken over. ``budget_tokens`` and ``display`` are labels."""
+    """Anthropic's switch, which other dialects have taken over; its other fields are labels."""
 
     type: Literal["enabled", "disabled", "adaptive"]
-    budget_tokens: int | None = Field(None, ge=1)
-    display: Literal["summarized", "omitted"] | None = None
 
 
 class SampledRequest(EngineOptions):
@@ -82,11 +62,6 @@ class SampledRequest(EngineOptions):
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = None
     metadata: dict[str, str] | None = None
-    # Labels of the client's own that change no answer.
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
 
     @model_validator(mode="after")
     def _stream_fits(self) -> Self:
@@ -135,13 +110,12 @@ class ChatRequest(SampledRequest, TemplateOptions):
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: Annotated[bool | None, BeforeValidator(_one_is_true)] = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    tools: list[Tool] | None = Field(None, max_length=128)
+    tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None  # a label
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

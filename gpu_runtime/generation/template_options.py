@@ -1,33 +1,51 @@
 """What a request sets of the chat template: its own variables, and how much to think where a variable says that."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.harmony import EFFORTS
+from gpu_runtime.rendering.messages import normal
 from gpu_runtime.rendering.renderer import Renderer
 
 EFFORT, SWITCH = "reasoning_effort", "enable_thinking"
 
 
 def prepare_chat(
-    request: ChatRequest, renderer: Renderer, body_sha256: str, request_id: str | None, agent: str | None
+    request: ChatRequest,
+    renderer: Renderer,
+    body_sha256: str,
+    request_id: str | None,
+    agent: str | None,
+    labels: Mapping[str, Any],
+    *,
+    unsupported_effort: Literal["label", "refuse"],
 ) -> PreparedChat:
-    """``request``, to be rendered under the variables that it sets. Raises BadRequest for what the template ignores."""
-    under = renderer.with_variables(template_variables(request, renderer))
-    return PreparedChat(request, under, body_sha256, request_id, agent)
+    """``request``, to be rendered under the variables that it sets, with its ``labels``.
+
+    A wish for thoughts that this template cannot express changes no prompt: it is a label, unless
+    ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other that the template ignores.
+    """
+    unmet: dict[str, Any] = {}
+    under = renderer.with_variables(template_variables(request, renderer, unmet))
+    if unmet and unsupported_effort == "refuse":
+        raise _unknown_effort(renderer, *unmet)
+    kept = {**labels, **unmet, **under.system_text.changes([normal(m) for m in request.messages])}
+    return PreparedChat(request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {})
 
 
-def template_variables(request: ChatRequest, renderer: Renderer) -> dict[str, Any]:
-    """The template's variables as ``request`` sets them.
+def template_variables(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) -> dict[str, Any]:
+    """The template's variables as ``request`` sets them; what it asks for and the template has not goes to ``unmet``.
 
-    Raises BadRequest for an effort or a switch that this template does not have, and for what is said twice.
+    Raises BadRequest for thoughts switched off where they cannot be, and for what is said twice.
     """
     variables = dict(request.chat_template_kwargs or {})
     for param, said in (
-        ("reasoning_effort", _of_effort(request, renderer)),
-        ("thinking", _of_switch(request, renderer)),
+        ("reasoning_effort", _of_effort(request, renderer, unmet)),
+        ("thinking", _of_switch(request, renderer, unmet)),
     ):
         for name, value in said.items():
             if variables.get(name, value) != value:
@@ -36,25 +54,29 @@ def template_variables(request: ChatRequest, renderer: Renderer) -> dict[str, An
     return variables
 
 
-def _of_effort(request: ChatRequest, renderer: Renderer) -> dict[str, Any]:
+def _of_effort(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) -> dict[str, Any]:
     effort, known = request.reasoning_effort, renderer.template_variables
     if effort is None or (effort == "none" and renderer.thoughts is None and EFFORT not in known):
         return {}  # a model without thoughts
     if renderer.harmony is not None and effort not in EFFORTS:
         raise BadRequest(
             f"this model's levels of reasoning effort are {', '.join(EFFORTS)}, not {effort}",
-            hint="Send one of them, or leave it out.",
+            hint="Send one of them, or leave it out. In Codex: model_reasoning_effort in config.toml; in Claude Code:"
+            " --effort.",
             param=EFFORT,
             openai_code="unsupported_parameter",
         )
     if EFFORT in known:
         return {EFFORT: effort}
-    if effort == "none" and SWITCH in known:
-        return {SWITCH: False}
-    raise _unknown_effort(renderer)
+    if effort == "none":
+        if SWITCH in known:
+            return {SWITCH: False}
+        raise _unknown_effort(renderer, EFFORT)
+    unmet[EFFORT] = effort
+    return {}
 
 
-def _of_switch(request: ChatRequest, renderer: Renderer) -> dict[str, Any]:
+def _of_switch(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) -> dict[str, Any]:
     """``adaptive`` leaves it to the model, as a request without the option does."""
     if request.thinking is None or request.thinking.type == "adaptive":
         return {}
@@ -63,21 +85,26 @@ def _of_switch(request: ChatRequest, renderer: Renderer) -> dict[str, Any]:
         return {SWITCH: wanted}
     if wanted == (renderer.thoughts is not None) or (renderer.thoughts and not renderer.thoughts.begins_inside):
         return {}
+    if wanted:
+        unmet["thinking"] = request.thinking.type
+        return {}
     raise BadRequest(
-        "this model's chat template has no thoughts" if wanted else "this model always thinks before it answers",
+        "this model always thinks before it answers",
         hint="Leave thinking out.",
         param="thinking",
         openai_code="unsupported_parameter",
     )
 
 
-def _unknown_effort(renderer: Renderer) -> BadRequest:
-    switch = SWITCH in renderer.template_variables
-    return BadRequest(
-        "this model's chat template has no levels of reasoning effort",
-        hint=f"It can be switched alone: chat_template_kwargs={{{SWITCH!r}: true or false}}, or reasoning_effort none."
-        if switch
-        else "Leave it out: nothing in this model's prompt depends on it.",
-        param=EFFORT,
-        openai_code="unsupported_parameter",
-    )
+def _unknown_effort(renderer: Renderer, param: str, *_: str) -> BadRequest:
+    if param == "thinking":
+        message, hint = "this model's chat template has no thoughts", "Leave thinking out."
+    elif SWITCH in renderer.template_variables:
+        message = "this model's chat template has no levels of reasoning effort"
+        hint = (
+            f"It can be switched alone: chat_template_kwargs={{{SWITCH!r}: true or false}}, or reasoning_effort none."
+        )
+    else:
+        message = "this model's chat template has no levels of reasoning effort"
+        hint = "Leave it out: nothing in this model's prompt depends on it."
+    return BadRequest(message, hint=hint, param=param, openai_code="unsupported_parameter")

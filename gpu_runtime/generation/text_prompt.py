@@ -1,11 +1,12 @@
 """What one text-completion request asks for: the same as a chat prepared, with a prompt that no template writes."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_runtime.generation.engine_options import check_tokens
+from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import TextRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
 from gpu_runtime.generation.schema_bounds import schema_bound
@@ -27,6 +28,7 @@ class PreparedText:
     body_sha256: str
     request_id: str | None = None
     agent: str | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)
 
     messages: tuple[dict[str, Any], ...] = ()  # there are none; the prompt is among the options
 
@@ -72,4 +74,4 @@ class PreparedText:
     def options(self) -> dict[str, Any]:
         """The request, for the journal."""
         options = self.request.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return options | {"prompt": self.request.the_prompt}
+        return options | {"prompt": self.request.the_prompt} | ({LABELS: dict(self.labels)} if self.labels else {})

@@ -8,9 +8,11 @@ from gpu_runtime.generation.engine_options import StrictOptions
 from gpu_runtime.rendering.custom_tools import as_function
 from gpu_runtime.rendering.messages import normal_tool
 
+NAME = r"^[a-zA-Z0-9_.-]{1,128}$"  # OpenAI's have 64 letters at most, Anthropic's 128
+
 
 class Function(StrictOptions):
-    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    name: str = Field(pattern=NAME)
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
@@ -52,7 +54,7 @@ class NamedTool(StrictOptions):
 
 class ToolSubset(StrictOptions):
     mode: Literal["auto", "required"]
-    tools: list[NamedTool] = Field(min_length=1, max_length=128)
+    tools: list[NamedTool] = Field(min_length=1)
 
 
 class AllowedTools(StrictOptions):

@@ -43,8 +43,8 @@ READ_LATER = frozenset({
     "minibatches", "epochs", "kl_stop",
     "loss", "tis_cap", "tis_level", "tis_mode", "clip_low", "clip_high", "dual_clip", "dro_beta",
     "normalize_advantage", "advantage_baseline", "call_discount", "entropy_coef", "entropy_target",
-    "max_tokens", "temperature", "unsupported_sampling", "mask_truncated", "overlong_buffer", "model_names",
-    "logprobs_after_step", "micro_batch_tokens", "checkpoint_every_steps", "journal_interval_s",
+    "max_tokens", "temperature", "unsupported_sampling", "unsupported_effort", "mask_truncated", "overlong_buffer",
+    "model_names", "logprobs_after_step", "micro_batch_tokens", "checkpoint_every_steps", "journal_interval_s",
     "episode_idle_timeout_s", "episode_timeout_s", "idle_suspend_s",
 })  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.messages import chain, extended, normal_answer, normal_tool, plain
+from gpu_runtime.rendering.system_text import accounting
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 
@@ -38,6 +39,7 @@ class Conversation:
         self._prompts: set[str] = set()  # whole prompts
         self._keys: dict[tuple[str, int], str] = {}
         self._texts: list[tuple[str, ReusablePrefix]] = []
+        self._accounted: dict[str, str] = {}  # the first accounting line of each system text, by the text without it
         for call in calls:
             self.add(call, tool_format)
 
@@ -70,9 +72,10 @@ class Conversation:
         tools: Sequence[dict[str, Any]],
         variables: Mapping[str, Any] | None = None,
     ) -> Request:
-        """The request as it was recorded: clients strip thoughts, trim and indent texts, and renumber calls."""
+        """The request as it was recorded: clients strip thoughts, trim and indent texts, renumber calls, and count them
+        in the system's first line."""
         known, names = [], chain([], tools, variables)
-        for message in messages:
+        for message in map(self._as_first, messages):
             if message["role"] == "assistant" and (source := self._echoed(names[-1], message)):
                 message = normal_answer(source.answer.message)
             known.append(message)
@@ -101,6 +104,13 @@ class Conversation:
                 return (index, source) if later or names[index] in self._prompts else None
         return None
 
+    def _as_first(self, message: dict[str, Any]) -> dict[str, Any]:
+        """``message`` with the accounting line that the episode's first call had of the same text."""
+        if not (line := accounting(message)):
+            return message
+        rest = message["content"].removeprefix(line)
+        return message | {"content": self._accounted.get(rest, line) + rest}
+
     def _note_prompt(self, call: CallRecord, source: ReusablePrefix) -> None:
         tools = [normal_tool(tool["function"]) for tool in call.options.get("tools") or []]
         parent = self._keys.get((call.parent.call_id, call.parent.choice)) if call.parent else None
@@ -108,6 +118,9 @@ class Conversation:
         if has_user:
             self._read[name] = source
         for message in call.messages:
+            if line := accounting(message):
+                self._accounted.setdefault(message["content"].removeprefix(line), line)
+                message = self._as_first(message)
             if message["role"] == "assistant" and (echoed := self._echoed(name, message)):
                 message = normal_answer(echoed.answer.message)
             name = extended(name, message)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
 from gpu_runtime.rendering.custom_tools import arguments_of
@@ -42,9 +42,19 @@ class _Echoed(Strict):
     provider_specific_fields: Any = None
 
 
+def arguments_text(value: Any) -> Any:
+    """The JSON text of a call's arguments, in whichever form a client sends them back: none are an empty object."""
+    if value is None or (isinstance(value, str) and value.strip() in ("", "null")):
+        return "{}"
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+Arguments = Annotated[str, BeforeValidator(arguments_text)]
+
+
 class FunctionCall(_Echoed):
     name: str = Field(min_length=1, max_length=MAX_NAME)
-    arguments: str
+    arguments: Arguments = "{}"
 
 
 class ToolCall(_Echoed):

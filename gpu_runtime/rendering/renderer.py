@@ -16,10 +16,11 @@ import jinja2
 
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering import harmony
+from gpu_runtime.rendering import harmony, system_text
 from gpu_runtime.rendering.calls import gemma
 from gpu_runtime.rendering.calls.probes import PROBE, PROBE_RESULT, PROBE_TOOL, calling, result, tool, user
 from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.system_text import SystemText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
 
@@ -38,6 +39,7 @@ class Renderer:
         self._token_texts: dict[int, str] = {}
         self._variants: dict[str, Renderer] = {}
         self._calls_in_content, self.harmony = False, None
+        self.system_text = SystemText()
         self.has_template = self._probe(user()) is not None
         self.end_of_turn = self._probe_end_of_turn()
         self.harmony = self._probe_harmony()
@@ -50,6 +52,7 @@ class Renderer:
             self.tool_format = replace(self.tool_format, single=not self.writes_many_calls)
         self.thoughts = self._probe_thoughts()
         self._no_thoughts = self._probe_no_thoughts()
+        self.system_text = system_text.probed(self._probe)
         self._opens_thoughts_after_results = self._probe_thoughts_after_results()
 
     @property
@@ -99,6 +102,7 @@ class Renderer:
 
         Raises BadRequest with the template's own words where it refuses the conversation.
         """
+        messages = self.system_text.written(messages)
         if self.harmony is not None:
             messages = [harmony.as_written(message) for message in messages]
             tools = [harmony.tool_as_written(tool) for tool in tools]

@@ -96,7 +96,7 @@ def compose_text(
 
 def _reject_oversized(renderer: Renderer, text: str, context_length: int | None, param: str) -> None:
     if context_length is not None and (least := renderer.least_tokens(text)) >= context_length:
-        raise prompt_too_long(context_length, f"more than {least} tokens", param)
+        raise prompt_too_long(context_length, least, param, is_exact=False)
 
 
 def kept_ids(renderer: Renderer, answer: Completion) -> int | None:

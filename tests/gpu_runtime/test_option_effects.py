@@ -83,6 +83,10 @@ EFFECTS = {
         f"{GATEWAY}/test_unsupported_sampling.py",
         "test_an_episode_that_cannot_be_trained_is_evaluated_and_says_so",
     ),
+    "unsupported_effort": (
+        f"{GATEWAY}/test_template_options.py",
+        "test_an_effort_that_the_template_has_not_is_a_label_or_refused",
+    ),
     "model_names": (f"{GATEWAY}/test_model_names.py", "test_any_name_is_the_sessions_model_and_labels_its_calls"),
     "lora_rank": ADAPTERS,
     "lora_alpha": (

@@ -4495,6 +4495,13 @@ export interface components {
              */
             trainer_ranks?: number;
             /**
+             * Unsupported Effort
+             * @description Efforts that the template has not.
+             * @default label
+             * @enum {string}
+             */
+            unsupported_effort?: "label" | "refuse";
+            /**
              * Unsupported Sampling
              * @description Calls of training episodes that sample as the trainer cannot compute: refused, or their episode is evaluated and not trained.
              * @default refuse
@@ -4603,6 +4610,7 @@ export interface components {
              *       "tis_level": "token",
              *       "tis_mode": "truncate",
              *       "trainer_ranks": 1,
+             *       "unsupported_effort": "label",
              *       "unsupported_sampling": "refuse",
              *       "warmup_steps": 0,
              *       "weight_decay": 0,

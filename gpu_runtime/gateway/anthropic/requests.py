@@ -1,46 +1,53 @@
 """Requests of Anthropic's Messages dialect, checked strictly, as the chat request they mean."""
 
-import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
-from gpu_runtime.generation.requests import ENGINE_NEUTRAL, MAX_STOPS, ChatRequest, Effort, StopString, Thinking
+from gpu_runtime.generation.requests import MAX_STOPS, ChatRequest, Effort, StopString, Thinking
+from gpu_runtime.generation.tools import NAME
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering.messages import Strict
-
-# Options that this gateway does not have, with the values that change nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "service_tier": ("auto", "standard_only"),
-    **ENGINE_NEUTRAL,
-}
+from gpu_runtime.rendering.calls.pieces import MAX_NAME
+from gpu_runtime.rendering.messages import Strict, arguments_text
 
 
-class _Cached(Strict):
-    """``cache_control`` chooses what to cache, which changes no answer."""
+def _object(value: Any) -> Any:
+    """No input, in whichever form, is an empty object."""
+    return {} if arguments_text(value) == "{}" else value
 
-    cache_control: dict[str, Any] | None = None
 
-
-class TextBlock(_Cached):
+class TextBlock(Strict):
     type: Literal["text"]
     text: str
     citations: list[Any] = Field([], max_length=0)
 
 
-class ToolUseBlock(_Cached):
+class ToolReferenceBlock(Strict):
+    """A tool that the client's own search has found: the request describes it among its tools."""
+
+    type: Literal["tool_reference"]
+    tool_name: str = Field(min_length=1, max_length=MAX_NAME)
+
+    @property
+    def text(self) -> str:
+        """What the model reads of it."""
+        return f"The tool {self.tool_name} is loaded."
+
+
+class ToolUseBlock(Strict):
     type: Literal["tool_use"]
     id: str = Field(min_length=1, max_length=256)
-    name: str = Field(min_length=1, max_length=256)
-    input: dict[str, Any]
+    name: str = Field(min_length=1, max_length=MAX_NAME)
+    input: Annotated[dict[str, Any], BeforeValidator(_object)] = {}
 
 
-class ToolResultBlock(_Cached):
+class ToolResultBlock(Strict):
     type: Literal["tool_result"]
     tool_use_id: str = Field(min_length=1, max_length=256)
-    content: str | list[TextBlock] = ""
+    content: str | list[Annotated[TextBlock | ToolReferenceBlock, Field(discriminator="type")]] = ""
     is_error: bool = False  # the model reads it in the content: templates have no field for it
 
 
@@ -62,13 +69,19 @@ class AssistantMessage(Strict):
     content: str | list[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]]
 
 
-class Tool(_Cached):
-    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+class SystemMessage(Strict):
+    """Text of the system later in a conversation; ``rendering.system_text`` says how a template writes it."""
+
+    role: Literal["system"]
+    content: str | list[TextBlock]
+
+
+class Tool(Strict):
+    name: str = Field(pattern=NAME)
     input_schema: dict[str, Any]
     description: str | None = None
     type: Literal["custom"] = "custom"
     strict: bool | None = None
-    eager_input_streaming: bool | None = None  # a call streams as early as it is certain, whatever is asked
 
 
 class ToolChoice(Strict):
@@ -96,13 +109,14 @@ class CountRequest(TemplateOptions):
     """The body of ``POST /v1/messages/count_tokens``: what makes the prompt."""
 
     model: str
-    messages: list[Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]] = Field(min_length=1)
+    messages: list[Annotated[UserMessage | AssistantMessage | SystemMessage, Field(discriminator="role")]] = Field(
+        min_length=1
+    )
     system: str | list[TextBlock] | None = None
-    tools: list[Tool] | None = Field(None, max_length=128)
+    tools: list[Tool] | None = None
     tool_choice: Annotated[ToolChoice | NamedToolChoice, Field(discriminator="type")] | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
-    cache_control: dict[str, Any] | None = None  # chooses what to cache, which changes no answer
 
 
 class MessagesRequest(CountRequest, EngineOptions):
@@ -167,11 +181,13 @@ def _system(asked: CountRequest) -> list[dict[str, Any]]:
     return [] if asked.system is None else [{"role": "system", "content": _text(asked.system)}]
 
 
-def _messages(message: UserMessage | AssistantMessage) -> list[dict[str, Any]]:
+def _messages(message: UserMessage | AssistantMessage | SystemMessage) -> list[dict[str, Any]]:
     """A turn with the results of tools is several messages in chat: the results, then what the user adds."""
     if isinstance(message.content, str):
         return [{"role": message.role, "content": message.content}]
     text = _text([block for block in message.content if isinstance(block, TextBlock)])
+    if isinstance(message, SystemMessage):
+        return [{"role": "system", "content": text}]
     if isinstance(message, AssistantMessage):
         calls = [_call(block) for block in message.content if isinstance(block, ToolUseBlock)]
         thoughts = "\n".join(block.thinking for block in message.content if isinstance(block, ThinkingBlock))
@@ -187,12 +203,12 @@ def _messages(message: UserMessage | AssistantMessage) -> list[dict[str, Any]]:
     return [*results, *([{"role": "user", "content": text}] if says_more else [])]
 
 
-def _text(content: str | list[TextBlock]) -> str:
+def _text(content: str | Sequence[TextBlock | ToolReferenceBlock]) -> str:
     return content if isinstance(content, str) else "\n".join(block.text for block in content)
 
 
 def _call(block: ToolUseBlock) -> dict[str, Any]:
-    return {"id": block.id, "function": {"name": block.name, "arguments": json.dumps(block.input)}}
+    return {"id": block.id, "function": {"name": block.name, "arguments": arguments_text(block.input)}}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.gateway.anthropic.labels import HEADERS, MESSAGES_LABELS, TOOLS
 from gpu_runtime.gateway.anthropic.messages import message, message_events
-from gpu_runtime.gateway.anthropic.requests import NEUTRAL, CountRequest, MessagesRequest, chat_request
+from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, read_body
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import parse_request
-from gpu_runtime.generation.template_options import prepare_chat
+from gpu_runtime.generation.parsing import body_of, header_labels, parse_request, take_tools
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.errors import ANTHROPIC_PATH
@@ -43,9 +43,13 @@ class AnthropicRoutes:
         return JSONResponse({"input_tokens": len(prompt.ids)})
 
     def _prepare(self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]) -> PreparedChat:
-        chat = chat_request(parse_request(body, kind, NEUTRAL))
+        sent = body_of(body)
+        left_out = take_tools(sent, TOOLS)
+        asked, labels = parse_request(sent, kind, MESSAGES_LABELS)
+        labels |= header_labels(request.headers, HEADERS) | left_out
+        chat = chat_request(asked)
         renderer = self._renderer.at(episode.begun_at)
-        return prepare_chat(chat, renderer, *self._handler.identity(request, chat, body))
+        return self._handler.prepare(request, renderer, chat, body, labels)
 
 
 def _error_event(request: Request, error: GatewayError) -> bytes:

@@ -1,6 +1,7 @@
 """What OpenAI's clients read of a session with the key of one episode: its model, and the episode's calls."""
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -33,7 +34,7 @@ class ModelRoutes:
     async def models(self, request: Request) -> Response:
         """``GET /v1/models``."""
         self._handler.authenticate(request)
-        return JSONResponse({"object": "list", "data": [self._model(name) for name in self._models]})
+        return JSONResponse(model_list([self._model(name) for name in self._models], request))
 
     async def model(self, request: Request) -> Response:
         """``GET /v1/models/{model}``."""
@@ -52,6 +53,22 @@ class ModelRoutes:
     def _model(self, name: str) -> dict[str, Any]:
         version = self._episodes.batches.policy_version
         return model_view(name, since=self._since, length=self._calls.context_length, version=version)
+
+
+def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]:
+    """The body of ``GET /v1/models``, in Anthropic's form where the request has its version (API, "List Models")."""
+    if "anthropic-version" not in request.headers:
+        return {"object": "list", "data": models}
+    data = [
+        {
+            "type": "model",
+            "id": each["id"],
+            "display_name": each["id"],
+            "created_at": datetime.fromtimestamp(each["created"], tz=UTC).isoformat(),
+        }
+        for each in models
+    ]
+    return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
 
 
 def model_view(name: str, *, since: int, length: int, version: int) -> dict[str, Any]:

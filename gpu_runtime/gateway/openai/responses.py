@@ -8,6 +8,7 @@ from gpu_runtime.gateway.openai.chat import policy_version, token_logprobs, usag
 from gpu_runtime.gateway.openai.responses_events import ResponseEvents
 from gpu_runtime.gateway.openai.responses_items import call_item, output_items
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
+from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.journal.call_ids import RESPONSE, with_prefix
@@ -43,7 +44,7 @@ async def response_events(
     head = _head(asked, prepared, live.id, created)
     yield events.event("response.created", response=head)
     yield events.event("response.in_progress", response=head)
-    reader = prepared.reader()
+    reader, apart = prepared.reader(), prepared.notes.get(NAMESPACES, {})
     async for _, delta in live.read():
         thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
         for event in [*events.thoughts(thoughts), *events.text(text)]:
@@ -52,7 +53,7 @@ async def response_events(
             calls = []
         for piece in calls:
             if piece.name is not None:
-                for event in events.begin(call_item(live.id, piece.index, _call(prepared, live.id, piece))):
+                for event in events.begin(call_item(live.id, piece.index, _call(prepared, live.id, piece), apart)):
                     yield event
             yield events.arguments(piece.arguments)
     assert live.record is not None, "read() ends with a record or raises"

@@ -1,15 +1,16 @@
 """The items of a Responses conversation: messages, calls and their outputs, thoughts, references to earlier ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from gpu_runtime.gateway.openai.responses_events import reasoning_item
+from gpu_runtime.gateway.openai.responses_tools import NAMESPACES, flat_name, split_name
 from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.rendering.custom_tools import arguments_of, input_of
-from gpu_runtime.rendering.messages import Strict
+from gpu_runtime.rendering.messages import Arguments, Strict
 
 
 class _TextPart(Strict):
@@ -47,13 +48,15 @@ class FunctionCallItem(_Item):
     type: Literal["function_call"]
     call_id: str = Field(min_length=1, max_length=256)
     name: str = Field(min_length=1, max_length=256)
-    arguments: str
+    namespace: str | None = Field(None, min_length=1, max_length=256)
+    arguments: Arguments = "{}"
 
 
 class CustomCallItem(_Item):
     type: Literal["custom_tool_call"]
     call_id: str = Field(min_length=1, max_length=256)
     name: str = Field(min_length=1, max_length=256)
+    namespace: str | None = Field(None, min_length=1, max_length=256)
     input: str
 
 
@@ -126,7 +129,7 @@ def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
                 messages.append({"role": "assistant", "content": ""} | thoughts)
                 thoughts = {}
             arguments = item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
-            function = {"name": item.name, "arguments": arguments}
+            function = {"name": flat_name(item.namespace, item.name), "arguments": arguments}
             messages[-1].setdefault("tool_calls", []).append({"id": item.call_id, "function": function})
     return messages
 
@@ -147,8 +150,9 @@ def output_items(record: CallRecord) -> list[dict[str, Any]]:
     message = record.completions[0].message
     calls = message.get("tool_calls", [])
     custom = {tool["function"]["name"] for tool in record.options.get("tools", []) if tool["type"] == "custom"}
+    apart = record.options.get(NAMESPACES, {})
     items = [
-        (custom_item if call["function"]["name"] in custom else call_item)(record.id, index, call)
+        (custom_item if call["function"]["name"] in custom else call_item)(record.id, index, call, apart)
         for index, call in enumerate(calls)
     ]
     if (content := message["content"] or "") or not calls:
@@ -169,25 +173,25 @@ def message_item(call_id: str, text: str) -> dict[str, Any]:
     }
 
 
-def call_item(call_id: str, index: int, call: dict[str, Any]) -> dict[str, Any]:
-    """Call number ``index`` of an answer."""
+def call_item(call_id: str, index: int, call: dict[str, Any], apart: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Call number ``index`` of an answer; ``apart`` as ``responses_tools.names_apart``."""
     return {
         "id": f"{with_prefix('fc_', call_id)}_{index}",
         "type": "function_call",
         "status": "completed",
         "call_id": call["id"],
-        "name": call["function"]["name"],
+        **split_name(call["function"]["name"], apart),
         "arguments": call["function"]["arguments"],
     }
 
 
-def custom_item(call_id: str, index: int, call: dict[str, Any]) -> dict[str, Any]:
+def custom_item(call_id: str, index: int, call: dict[str, Any], apart: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Call number ``index`` of an answer, of a custom tool."""
     return {
         "id": f"{with_prefix('ctc_', call_id)}_{index}",
         "type": "custom_tool_call",
         "status": "completed",
         "call_id": call["id"],
-        "name": call["function"]["name"],
+        **split_name(call["function"]["name"], apart),
         "input": input_of(call["function"]["arguments"]),
     }

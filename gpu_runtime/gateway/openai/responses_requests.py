@@ -1,23 +1,18 @@
 """Requests of the Responses dialect: the subset that agents use, checked strictly, as the chat request they mean."""
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from gpu_runtime.gateway.openai.earlier_responses import EarlierResponses
 from gpu_runtime.gateway.openai.responses_items import InputItem, ItemReference, messages_of
+from gpu_runtime.gateway.openai.responses_tools import CustomTool, FunctionTool, Tool, functions_of
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
-from gpu_runtime.generation.requests import ENGINE_NEUTRAL, TIERS, ChatRequest, Effort
+from gpu_runtime.generation.requests import ChatRequest, Effort
 from gpu_runtime.rendering.messages import Strict
 
-# Options that this gateway does not have, with the values that change nothing.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "background": (False,),
-    "service_tier": TIERS,
-    "stream_options": ({}, {"include_obfuscation": False}),
-    **ENGINE_NEUTRAL,
-}
 LOGPROBS = "message.output_text.logprobs"
 # What clients ask for in ``include``. Log-probabilities are included; the others are of items that no answer has here.
 Include = Literal[
@@ -32,21 +27,6 @@ Include = Literal[
 ]
 
 
-class FunctionTool(Strict):
-    type: Literal["function"]
-    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
-
-
-class CustomTool(Strict):
-    type: Literal["custom"]
-    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
-    description: str | None = None
-    format: dict[str, Any] | None = None
-
-
 class NamedTool(Strict):
     type: Literal["function", "custom"]
     name: str
@@ -55,7 +35,7 @@ class NamedTool(Strict):
 class AllowedTools(Strict):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: list[NamedTool] = Field(min_length=1, max_length=128)
+    tools: list[NamedTool] = Field(min_length=1)
 
 
 class Reasoning(Strict):
@@ -89,7 +69,7 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
     model: str
     input: str | Annotated[list[InputItem], Field(min_length=1)]
     instructions: str | None = None
-    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] | None = Field(None, max_length=128)
+    tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
@@ -105,11 +85,6 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
     max_tool_calls: int | None = Field(None, ge=1)  # of built-in tools, which there are none of
     stream: bool | None = None
     metadata: dict[str, str] | None = None
-    # Labels of the client's own that change no answer.
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
 
     @property
     def names_earlier(self) -> bool:
@@ -120,7 +95,12 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
     @property
     def has_custom_tools(self) -> bool:
         """Whether a tool's input may be one text."""
-        return any(isinstance(tool, CustomTool) for tool in self.tools or [])
+        return any(isinstance(tool, CustomTool) for tool in self.functions.values())
+
+    @cached_property
+    def functions(self) -> dict[str, FunctionTool | CustomTool]:
+        """The tools that the model is shown, by the names that it is shown. Raises BadRequest for two of one name."""
+        return functions_of(self.tools or [])
 
     @property
     def wants_logprobs(self) -> bool:
@@ -137,10 +117,10 @@ def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequ
         "top_logprobs": asked.top_logprobs,
         "reasoning_effort": asked.reasoning.effort if asked.reasoning else None,
         "max_completion_tokens": asked.max_output_tokens,
-        "tools": [_tool(tool) for tool in asked.tools or []],
+        "tools": [_tool(name, tool) for name, tool in asked.functions.items()],
         "response_format": _response_format(asked.text),
     }
-    for name in ("parallel_tool_calls", "temperature", "top_p", "stream", "metadata", "user", "chat_template_kwargs"):
+    for name in ("parallel_tool_calls", "temperature", "top_p", "stream", "metadata", "chat_template_kwargs"):
         chat[name] = getattr(asked, name)
     chat |= asked.copied()
     choice = asked.tool_choice
@@ -168,8 +148,8 @@ def _named(tool: NamedTool) -> dict[str, Any]:
     return {"type": tool.type, tool.type: {"name": tool.name}}
 
 
-def _tool(tool: FunctionTool | CustomTool) -> dict[str, Any]:
-    return {"type": tool.type, tool.type: tool.model_dump(exclude={"type"}, exclude_none=True)}
+def _tool(name: str, tool: FunctionTool | CustomTool) -> dict[str, Any]:
+    return {"type": tool.type, tool.type: tool.model_dump(exclude={"type"}, exclude_none=True) | {"name": name}}
 
 
 def _response_format(text: TextOptions | None) -> dict[str, Any] | None:

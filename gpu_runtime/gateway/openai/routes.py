@@ -9,16 +9,16 @@ from starlette.routing import Route
 
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
+from gpu_runtime.gateway.openai import chat_labels, responses_labels
 from gpu_runtime.gateway.openai.chat import chat_chunks, chat_completion
 from gpu_runtime.gateway.openai.completions import joined_completions, text_chunks, text_completion
 from gpu_runtime.gateway.openai.earlier_responses import INSTRUCTIONS, EarlierResponses
 from gpu_runtime.gateway.openai.responses import response, response_events
-from gpu_runtime.gateway.openai.responses_requests import NEUTRAL, ResponsesRequest, chat_request
+from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest, chat_request
+from gpu_runtime.gateway.openai.responses_tools import NAMESPACES, names_apart
 from gpu_runtime.generation.calls import Recorder
-from gpu_runtime.generation.parsing import parse_request
-from gpu_runtime.generation.requests import NEUTRAL as OPENAI_NEUTRAL
+from gpu_runtime.generation.parsing import body_of, parse_request, take_tools
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
-from gpu_runtime.generation.template_options import prepare_chat
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.rendering.renderer import Renderer
 
@@ -40,20 +40,23 @@ class OpenAIRoutes:
     async def chat_completions(self, request: Request) -> Response:
         """``POST /v1/chat/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        chat = parse_request(body, ChatRequest, OPENAI_NEUTRAL)
-        prepared = prepare_chat(chat, self._renderer.at(episode.begun_at), *self._handler.identity(request, chat, body))
+        sent = body_of(body)
+        take_tools(sent, chat_labels.TOOLS)
+        chat, labels = parse_request(sent, ChatRequest, chat_labels.CHAT_LABELS)
+        renderer = self._renderer.at(episode.begun_at)
+        prepared = self._handler.prepare(request, renderer, chat, body, labels)
         return await self._handler.answer(request, episode, prepared, chat_completion, chat_chunks)
 
     async def completions(self, request: Request) -> Response:
         """``POST /v1/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        asked = parse_request(body, TextRequest, OPENAI_NEUTRAL)
+        asked, labels = parse_request(body, TextRequest, chat_labels.TEXT_LABELS)
         digest, name, agent = self._handler.identity(request, asked, body)
         if len(asked.prompts) == 1:
-            prepared = PreparedText(asked, self._renderer, digest, name, agent)
+            prepared = PreparedText(asked, self._renderer, digest, name, agent, labels)
             return await self._handler.answer(request, episode, prepared, text_completion, text_chunks)
         calls = [
-            PreparedText(asked.of(prompt), self._renderer, digest, name and f"{name}#{number}", agent)
+            PreparedText(asked.of(prompt), self._renderer, digest, name and f"{name}#{number}", agent, labels)
             for number, prompt in enumerate(asked.prompts)
         ]
         return await self._handler.answer_all(request, episode, calls, text_completion, joined_completions)
@@ -61,11 +64,18 @@ class OpenAIRoutes:
     async def responses(self, request: Request) -> Response:
         """``POST /v1/responses``, streaming or not: a chat completion in the newer dialect."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        asked = parse_request(body, ResponsesRequest, NEUTRAL)
+        sent = body_of(body)
+        left_out = take_tools(sent, responses_labels.TOOLS)
+        asked, labels = parse_request(sent, ResponsesRequest, responses_labels.RESPONSES_LABELS)
         earlier = EarlierResponses(await self._recorder.calls(episode) if asked.names_earlier else ())
         chat = chat_request(asked, earlier)
-        prepared = prepare_chat(chat, self._renderer.at(episode.begun_at), *self._handler.identity(request, chat, body))
+        renderer = self._renderer.at(episode.begun_at)
+        prepared = self._handler.prepare(request, renderer, chat, body, labels | left_out)
+        notes = dict(prepared.notes)
         if asked.instructions is not None:
-            prepared = replace(prepared, notes={INSTRUCTIONS: True})
+            notes[INSTRUCTIONS] = True
+        if apart := names_apart(asked.tools or []):
+            notes[NAMESPACES] = apart
+        prepared = replace(prepared, notes=notes)
         whole, events = partial(response, asked), partial(response_events, asked)
         return await self._handler.answer(request, episode, prepared, whole, events)

@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
+from gpu_runtime.gateway.openai.chat_labels import CHAT_LABELS
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.engine_options import StrictOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked, parse_request
@@ -19,6 +20,8 @@ from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Message, normal
 from gpu_runtime.rendering.renderer import Renderer
 
+TOKEN_LABELS = tuple(label for label in CHAT_LABELS if "*" in label.path)  # of messages and tools
+
 
 class TokenizeRequest(TemplateOptions):
     """The body of ``POST /v1/tokenize``: a text, or messages, which the chat template writes."""
@@ -26,7 +29,7 @@ class TokenizeRequest(TemplateOptions):
     model: str | None = None
     prompt: str | None = None
     messages: list[Message] | None = Field(None, min_length=1)
-    tools: list[Tool] | None = Field(None, max_length=128)
+    tools: list[Tool] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
     return_token_strs: bool | None = None
@@ -90,7 +93,7 @@ class TokenRoutes:
 
     async def _read(self, request: Request, kind: type[Any]) -> Any:
         self._handler.authenticate(request)
-        asked = parse_request(await read_body(request), kind, {})
+        asked, _ = parse_request(await read_body(request), kind, TOKEN_LABELS)
         if asked.model is not None:
             self._handler.check_model(asked.model)
         return asked
@@ -99,7 +102,7 @@ class TokenRoutes:
 def _written(asked: TokenizeRequest, renderer: Renderer) -> str:
     told: dict[str, Any] = {"model": "", "messages": asked.messages, "tools": asked.tools}
     chat = checked(told | {"chat_template_kwargs": asked.chat_template_kwargs}, ChatRequest)
-    renderer = renderer.with_variables(template_variables(chat, renderer))
+    renderer = renderer.with_variables(template_variables(chat, renderer, {}))
     tools = [tool.normal() for tool in chat.tools or []]
     messages = [normal(message) for message in chat.messages]
     return renderer.text(messages, tools, generation=asked.add_generation_prompt is not False)

@@ -48,6 +48,7 @@ class SessionOptions(TypedDict, total=False):
     max_tokens: int
     temperature: float
     unsupported_sampling: Literal["refuse", "eval_only"]
+    unsupported_effort: Literal["label", "refuse"]
     mask_truncated: bool
     overlong_buffer: int
     model_names: Literal["own", "any"] | dict[str, str]

@@ -176,6 +176,7 @@ class SessionConfig(Request):
         "refuse", description="Calls of training episodes that sample as the trainer cannot compute: refused, or their "
         "episode is evaluated and not trained."
     )  # fmt: skip
+    unsupported_effort: Literal["label", "refuse"] = Field("label", description="Efforts that the template has not.")
     # Both as DAPO (arXiv:2503.14476, section 3.4) has them; off, since a short answer is not worth more everywhere.
     mask_truncated: bool = Field(
         False, description="Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline."

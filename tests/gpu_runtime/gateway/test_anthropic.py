@@ -122,7 +122,7 @@ async def test_forced_tool_is_called(gateway: Gateway, choice: dict[str, str]) -
     ("option", "named"),
     [
         ({"top_k": 5}, "top_k"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking"),
+        ({"thinking": {"type": "sometimes"}}, "thinking"),
         ({"made_up": 1}, "made_up"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages.0"),

@@ -59,14 +59,23 @@ async def test_thinking_is_switched_where_the_template_has_a_switch(tmp_path: Pa
         assert contradicted.status_code == (400 if kind == "enabled" else 200)
 
 
-async def test_thinking_that_the_model_cannot_do_is_refused(gateway: Gateway) -> None:
-    begun = await gateway.begin()
-    refused = await raw(gateway, begun, thinking={"type": "enabled", "budget_tokens": 1024})
-    assert refused.status_code == 400 and "no thoughts" in refused.json()["error"]["message"]
-    refused = await raw(gateway, begun, output_config={"effort": "high"})
-    assert refused.status_code == 400 and "reasoning effort" in refused.json()["error"]["message"]
-    assert gateway.engine.requests == []
-    assert (await raw(gateway, begun, thinking={"type": "disabled"})).status_code == 200
+async def test_thinking_that_the_model_cannot_do_is_a_label_or_refused(tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = [
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+        {"output_config": {"effort": "high"}},
+    ]
+    async with running_gateway(tmp_path / "label") as gateway:
+        begun = await gateway.begin()
+        for option in asked:
+            assert (await raw(gateway, begun, **option)).status_code == 200
+        labels = [call.options["labels"] for call in gateway.journal.calls.of_episode(begun["episode_id"])]
+        assert labels == [{"thinking.budget_tokens": 1024, "thinking": "enabled"}, {"reasoning_effort": "high"}]
+    async with running_gateway(tmp_path / "refuse", unsupported_effort="refuse") as gateway:
+        begun = await gateway.begin()
+        said = [(await raw(gateway, begun, **option)).json()["error"]["message"] for option in asked]
+        assert "no thoughts" in said[0] and "reasoning effort" in said[1]
+        assert gateway.engine.requests == []
+        assert (await raw(gateway, begun, thinking={"type": "disabled"})).status_code == 200
 
 
 IMAGE_URL = {"type": "image_url", "image_url": {"url": "data:"}}

@@ -6,20 +6,21 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from gpu_runtime.gateway.anthropic.requests import NEUTRAL as ANTHROPIC_NEUTRAL
+from gpu_runtime.gateway.anthropic.labels import MESSAGES_LABELS
 from gpu_runtime.gateway.anthropic.requests import MessagesRequest
-from gpu_runtime.gateway.openai.responses_requests import NEUTRAL as RESPONSES_NEUTRAL
+from gpu_runtime.gateway.openai.chat_labels import CHAT_LABELS, TEXT_LABELS
+from gpu_runtime.gateway.openai.responses_labels import RESPONSES_LABELS
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
-from gpu_runtime.generation.requests import NEUTRAL, ChatRequest, TextRequest
+from gpu_runtime.generation.parsing import Table
+from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from support.gateway_harness import Gateway
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "requests.md"
-TEXT_ALONE, CHAT_ALONE = {"best_of", "suffix"}, {"modalities"}
-DIALECTS: dict[str, tuple[type[BaseModel], set[str]]] = {
-    "Chat completions": (ChatRequest, set(NEUTRAL) - TEXT_ALONE),
-    "Text completions": (TextRequest, set(NEUTRAL) - CHAT_ALONE),
-    "Responses": (ResponsesRequest, set(RESPONSES_NEUTRAL)),
-    "Anthropic messages": (MessagesRequest, set(ANTHROPIC_NEUTRAL)),
+DIALECTS: dict[str, tuple[type[BaseModel], Table]] = {
+    "Chat completions": (ChatRequest, CHAT_LABELS),
+    "Text completions": (TextRequest, TEXT_LABELS),
+    "Responses": (ResponsesRequest, RESPONSES_LABELS),
+    "Anthropic messages": (MessagesRequest, MESSAGES_LABELS),
 }
 
 
@@ -31,12 +32,18 @@ def named(section: str) -> set[str]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_option_is_on_the_page(dialect: str) -> None:
-    model, neutral = DIALECTS[dialect]
-    taken = set(model.model_fields) | neutral
+    model, labels = DIALECTS[dialect]
+    taken = set(model.model_fields) | {label.path for label in labels if "." not in label.path}
     documented = named("Every dialect") | named(dialect)
     assert taken - documented == set(), "accepted and not documented"
     not_options = {"item_reference", "input"}
     assert named(dialect) - taken - not_options == set(), "documented and not accepted"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_label_is_once_in_its_table_with_a_source(dialect: str) -> None:
+    _, labels = DIALECTS[dialect]
+    assert len({label.path for label in labels}) == len(labels) and all(label.source for label in labels)
 
 
 async def test_an_option_that_is_not_there_is_refused_in_sentences_that_say_what_to_do(gateway: Gateway) -> None:

@@ -164,7 +164,7 @@ async def test_agent_is_named_by_metadata(gateway: Gateway) -> None:
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"background": True}, "background"),
         ({"include": ["made.up"]}, "include.0"),
-        ({"reasoning": {"effort": "high"}}, "reasoning_effort"),
+        ({"reasoning": {"effort": "enormous"}}, "reasoning.effort"),
         ({"truncation": "sometimes"}, "truncation"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"made_up": 1}, "made_up"),

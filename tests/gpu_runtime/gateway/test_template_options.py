@@ -90,16 +90,33 @@ async def test_no_effort_switches_thoughts_off_where_that_is_all_the_template_ha
         begun = await gateway.begin()
         await gateway.chat(begun, reasoning_effort="none")
         assert prompts(gateway)[0].endswith("</think>\n\n")
-        refused = await gateway.raw_chat(begun["api_key"], reasoning_effort="high")
+
+
+@pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "qwen3_6"])
+async def test_an_effort_that_the_template_has_not_is_a_label_or_refused(tmp_path: Path, family: str) -> None:
+    async with running_gateway(tmp_path / "label", family=family) as gateway:
+        begun = await gateway.begin()
+        for effort in ("low", "xhigh"):
+            assert (await gateway.raw_chat(begun["api_key"], reasoning_effort=effort)).status_code == 200
+        plain = await gateway.raw_chat(begun["api_key"])
+        assert plain.status_code == 200 and len(set(prompts(gateway))) == 1
+        calls = gateway.journal.calls.of_episode(begun["episode_id"])
+        assert [call.options.get("labels") for call in calls] == [
+            {"reasoning_effort": "low"}, {"reasoning_effort": "xhigh"}, None,
+        ]  # fmt: skip
+    async with running_gateway(tmp_path / "refuse", family=family, unsupported_effort="refuse") as gateway:
+        key = (await gateway.begin())["api_key"]
+        refused = await gateway.raw_chat(key, reasoning_effort="high")
         assert refused.status_code == 400 and refused.json()["error"]["param"] == "reasoning_effort"
-        assert "enable_thinking" in refused.json()["error"]["message"]
+        assert ("enable_thinking" in refused.json()["error"]["message"]) == (family != "qwen2_5")
 
 
-async def test_a_model_without_thoughts_takes_no_effort_alone(gateway: Gateway) -> None:
-    key = (await gateway.begin())["api_key"]
-    assert (await gateway.raw_chat(key, reasoning_effort="none")).status_code == 200
-    refused = await gateway.raw_chat(key, reasoning_effort="low")
-    assert refused.status_code == 400 and refused.json()["error"]["param"] == "reasoning_effort"
+async def test_a_model_that_always_thinks_refuses_to_be_switched_off(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, family="deepseek_r1_distill") as gateway:
+        key = (await gateway.begin())["api_key"]
+        for off in ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}):
+            assert (await gateway.raw_chat(key, **off)).status_code == 400
+        assert (await gateway.raw_chat(key, thinking={"type": "enabled"})).status_code == 200
 
 
 @pytest.mark.parametrize(

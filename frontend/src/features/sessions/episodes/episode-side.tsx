@@ -27,6 +27,7 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
                 <span className="text-muted">
                   {call.status === "cancelled" ? "cancelled" : call.answers.map((answer) => `${number(answer.tokens)} tokens, ${answer.finish_reason ?? "–"}`).join("; ")}
                 </span>
+                <Labels labels={call.options.labels} />
               </li>
             ))}
           </ol>
@@ -93,5 +94,27 @@ function Values({ title, values }: { title: string; values: Record<string, numbe
         ))}
       </dl>
     </Panel>
+  );
+}
+
+/** What the client sent with a call that changed nothing, and what was written otherwise than it was sent. */
+function Labels({ labels }: { labels: unknown }) {
+  if (typeof labels !== "object" || labels === null || Object.keys(labels).length === 0) return null;
+  return (
+    <details className="w-full">
+      <summary className="cursor-pointer text-muted">{several(Object.keys(labels).length, "label")}</summary>
+      <dl className="mt-1 grid grid-cols-[auto_1fr] gap-x-3 gap-y-0.5 font-mono wrap-anywhere">
+        {Object.entries(labels).map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-muted">
+              <UserText text={name} />
+            </dt>
+            <dd>
+              <CutText text={JSON.stringify(value)} most={300} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </details>
   );
 }

@@ -1,0 +1,44 @@
+"""The labels of Anthropic's Messages dialect, with the source of every line, and the types of its tools.
+
+API: Anthropic's reference, "Create a Message", and the pages of its features (docs.anthropic.com).
+Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded/claude_code.json).
+"""
+
+from gpu_runtime.gateway.openai.chat_labels import CONTEXT_MANAGEMENT, ENGINE_NEUTRAL, THINKING
+from gpu_runtime.generation.parsing import Label, Table, ToolTypes
+
+MESSAGES_LABELS: Table = (
+    *ENGINE_NEUTRAL,
+    *THINKING,
+    Label("service_tier", "API, service_tier: price and speed", ("auto", "standard_only")),
+    Label("metadata", "API, metadata: user_id; its agent names the call's agent", stays=True),
+    Label("inference_geo", "API, inference_geo: where it is computed"),
+    Label("speed", "API, fast mode: price and speed", ("standard", "fast")),
+    CONTEXT_MANAGEMENT,
+    Label("cache_control", "API, prompt caching: chooses what to cache"),
+    Label("system.*.cache_control", "the same, of a block"),
+    Label("tools.*.cache_control", "the same, of a tool"),
+    Label("messages.*.content.*.cache_control", "the same, of a block"),
+    Label("messages.*.content.*.content.*.cache_control", "the same, inside of a tool's result"),
+    Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
+    Label("tools.*.eager_input_streaming", "API: a call streams as early as it is certain, whatever is asked"),
+    Label("tools.*.allowed_callers", "API, programmatic calls: none is made here", (["direct"],)),
+    Label("tools.*.input_examples", "API, tool use examples", ([],), "Write examples into the description."),
+)
+HEADERS = ("anthropic-beta",)
+TOOLS = ToolTypes(
+    known=("custom",),
+    optional=("web_search_20250305", "web_search_20260209"),
+    switches={
+        "web_search": (
+            'In Claude Code: --disallowedTools WebSearch, or "deny": ["WebSearch"] in its permissions. Else leave the'
+            " tool out."
+        ),
+        "web_fetch": "In Claude Code: --disallowedTools WebFetch. Else leave the tool out.",
+        "tool_search": "In Claude Code: ENABLE_TOOL_SEARCH=false. Else send all tools without defer_loading.",
+        "mcp_toolset": "Let the client call the server itself and send its tools with an input_schema.",
+        "bash_": "Send a tool with that name and an input_schema, which your client runs.",
+        "text_editor_": "Send a tool with that name and an input_schema, which your client runs.",
+        "memory_": "Send a tool with that name and an input_schema, which your client runs.",
+    },
+)

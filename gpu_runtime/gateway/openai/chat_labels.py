@@ -1,0 +1,85 @@
+"""The labels of OpenAI's chat and text completions, with the source of every line.
+
+API: OpenAI's reference, "Create chat completion" and "Create completion" (platform.openai.com/docs/api-reference).
+vLLM: its "OpenAI-compatible server" page (docs.vllm.ai), extra parameters.
+"""
+
+from typing import Any
+
+from gpu_runtime.generation.parsing import Label, Table, ToolTypes
+
+CLEARS_THOUGHTS = "clear_thinking_20251015"
+
+
+def clears_nothing(context_management: Any) -> bool:
+    """Whether none of the edits takes anything out of the conversation."""
+    if context_management == []:  # as Responses has it
+        return True
+    if not isinstance(context_management, dict) or context_management.keys() - {"edits"}:
+        return False
+    edits = context_management.get("edits")
+    return edits is None or (isinstance(edits, list) and all(map(_keeps_all, edits)))
+
+
+def _keeps_all(edit: Any) -> bool:
+    known = isinstance(edit, dict) and edit.get("type") == CLEARS_THOUGHTS and edit.keys() == {"type", "keep"}
+    return known and edit["keep"] in ("all", {"type": "all"})
+
+
+TIERS = ("auto", "default", "fast", "flex", "priority", "scale")  # of price and speed: all are the same here
+CONTEXT_MANAGEMENT = Label(
+    "context_management",
+    "Anthropic's context editing: edits that clear nothing. Claude Code keeps all thoughts",
+    clears_nothing,
+    "Nothing is taken out of a conversation here. In Claude Code set CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else"
+    " send no edits but clear_thinking_20251015 with keep all.",
+)
+CLIENT_LABELS: Table = (
+    Label("user", "API, user: names the end user"),
+    Label("safety_identifier", "API, safety_identifier: the same, hashed"),
+    Label("prompt_cache_key", "API, prompt_cache_key: which cache is looked at"),
+    Label("prompt_cache_retention", "API, prompt_cache_retention", ("in_memory", "24h")),
+    Label("service_tier", "API, service_tier: price and speed", TIERS),
+    CONTEXT_MANAGEMENT,
+    Label("client_metadata", "Codex 0.171.0 sends it with every request: ids of its own thread and turn"),
+)
+ENGINE_NEUTRAL: Table = (
+    Label("use_beam_search", "vLLM", (False,)),
+    Label("length_penalty", "vLLM, of beam search", (1,)),
+    Label("include_stop_str_in_output", "vLLM", (False,)),
+    Label("skip_special_tokens", "vLLM", (True,)),
+    Label("spaces_between_special_tokens", "vLLM", (True,)),
+)
+SHARED: Table = (
+    *CLIENT_LABELS,
+    *ENGINE_NEUTRAL,
+    Label("store", "API, store: every call is kept, whatever is asked"),
+    Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
+)
+THINKING: Table = (
+    Label("thinking.display", "Anthropic's extended thinking, display: thoughts are returned whole"),
+    Label("thinking.budget_tokens", "Anthropic's extended thinking: max_tokens alone bounds an answer"),
+)
+CHAT_LABELS: Table = (
+    *SHARED,
+    *THINKING,
+    Label("verbosity", "API, verbosity: no model here reads it", ("low", "medium", "high")),
+    Label("modalities", "API, modalities", (["text"],)),
+    Label(
+        "tools.*.defer_loading", "Anthropic's tool search, which harnesses send in this dialect too: no tool is hidden"
+    ),
+    Label("tools.*.function.defer_loading", "the same, beside the function's name"),
+    Label("messages.*.cache_control", "Anthropic's prompt caching, which LiteLLM and OpenRouter take here"),
+    Label("messages.*.content.*.cache_control", "the same, of a part"),
+    Label("tools.*.cache_control", "the same, of a tool"),
+    Label("tools.*.function.cache_control", "the same"),
+)
+TEXT_LABELS: Table = (
+    *SHARED,
+    Label("best_of", "API of text completions", (1,)),
+    Label("suffix", "API of text completions", ("",)),
+)
+TOOLS = ToolTypes(
+    known=("function", "custom"),
+    switches={"web_search": "Leave the tool out, or give the model a function that searches."},
+)

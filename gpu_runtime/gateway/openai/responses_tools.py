@@ -1,0 +1,87 @@
+"""Tools of the Responses dialect: functions and custom tools, alone or in namespaces.
+
+A function of a namespace is one whose name begins with the namespace's, for no template has groups. Its calls are sent
+with both names apart, as the dialect has them (Codex 0.171.0 finds its handler by the two).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_runtime.generation.tools import NAME
+from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.messages import Strict
+
+BETWEEN = "__"  # the names of a namespace and of a function in it
+NAMESPACES = "namespaces"  # noted with a call: the two names of each function of one
+
+
+class FunctionTool(Strict):
+    type: Literal["function"]
+    name: str = Field(pattern=NAME)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class CustomTool(Strict):
+    type: Literal["custom"]
+    name: str = Field(pattern=NAME)
+    description: str | None = None
+    format: dict[str, Any] | None = None
+
+
+class NamespaceTool(Strict):
+    """A group of tools. The model reads its description before that of each of them."""
+
+    type: Literal["namespace"]
+    name: str = Field(pattern=NAME)
+    description: str | None = None
+    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] = Field(min_length=1)
+
+
+Tool = Annotated[FunctionTool | CustomTool | NamespaceTool, Field(discriminator="type")]
+
+
+def flat_name(namespace: str | None, name: str) -> str:
+    """The name that the model is shown of a function, of a namespace or of none."""
+    return name if namespace is None else f"{namespace}{BETWEEN}{name}"
+
+
+def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
+    """Functions and custom tools by the names that the model is shown; those of namespaces stand in their places.
+
+    Raises BadRequest for two of one name, and for a name that is too long.
+    """
+    functions: dict[str, FunctionTool | CustomTool] = {}
+    for number, tool in enumerate(tools):
+        group = tool if isinstance(tool, NamespaceTool) else None
+        inside: Sequence[FunctionTool | CustomTool] = tool.tools if isinstance(tool, NamespaceTool) else [tool]
+        for each in inside:
+            name = flat_name(group.name if group else None, each.name)
+            if name in functions or len(name) > 128:
+                raise BadRequest(
+                    f"tools.{number}: two tools have the name {name!r}"
+                    if name in functions
+                    else f"tools.{number}: the name {name!r} has {len(name)} letters, and 128 are the most",
+                    hint="The model reads a namespace's function under both names, with two underscores between them.",
+                    param=f"tools.{number}.name",
+                )
+            said = "\n".join(filter(None, [group.description if group else None, each.description]))
+            functions[name] = each.model_copy(update={"description": said or None})
+    return functions
+
+
+def names_apart(tools: Sequence[Tool]) -> dict[str, tuple[str, str]]:
+    """Namespace and name of each function of a namespace, by the name that the model is shown."""
+    groups = [tool for tool in tools if isinstance(tool, NamespaceTool)]
+    return {flat_name(group.name, tool.name): (group.name, tool.name) for group in groups for tool in group.tools}
+
+
+def split_name(name: str, apart: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The fields of a call that name its function."""
+    if name not in apart:
+        return {"name": name}
+    namespace, own = apart[name]
+    return {"name": own, "namespace": namespace}
