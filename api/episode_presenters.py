@@ -3,8 +3,9 @@
 import statistics
 from collections.abc import Iterable, Mapping
 
+from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.selectors import Group, Step
-from console.sessions.models import EpisodeAnnotation, EpisodeRecord
+from console.sessions.models import EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeAnnotation as EpisodeAnnotationView
 from tinkerscript.wire.episodes import EpisodeList, EpisodeState, EpisodeView, RefusedCalls, SampleFate, Thumb
 from tinkerscript.wire.events import Event, EventKind

@@ -105,7 +105,7 @@ def _session_for(request: ApiRequest, session_id: str) -> Session:
     if state.is_terminal or state is SessionState.STOPPING:
         raise Conflict(
             f"The session is {state}: it takes no more episodes.",
-            hint="Start a new session; committed checkpoints of this one can still be downloaded.",
+            hint="Start a new session from one of its committed checkpoints: give its id as base_model.",
             details={"state": state},
         )
     if request.method == "GET":

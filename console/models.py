@@ -4,13 +4,12 @@ from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord, LogChunk, ResourceChunk
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance, WarmRuntime
 from console.sessions.alerts.models import MetricRule
-from console.sessions.episodes.models import EpisodeTextBlock
+from console.sessions.episodes.models import EpisodeAnnotation, EpisodeTextBlock
 from console.sessions.models import (
     Alert,
     ArchivePart,
     Checkpoint,
     Device,
-    EpisodeAnnotation,
     EpisodePack,
     EpisodeRecord,
     Removal,

@@ -39,11 +39,12 @@ from .object_store.uploads import ObjectStore
 from .steps.comparison import Comparison
 from .steps.device import device_lent
 from .steps.refused import MismatchCount, refusal_event
-from .steps.resumed_state import ResumedState, state_folder
+from .steps.resumed_state import ResumedState, state_folder, state_of
 from .steps.updates import NOTHING_LEARNED, batch_train
 from .training.batching import Batch, Group, batch_samples, batch_statistics, reference_gaps, samples_with_signal
 from .training.objective.entropy_control import entropy_coef_of
 from .training.token_lists import by_answer
+from .weights.model_card import card_write
 
 log = logging.getLogger(__name__)
 
@@ -77,11 +78,11 @@ class Learner:
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
-        """Load the last committed state and train again what the journal holds after it. Returns the policy version."""
-        point = self._assignment.resume_from
-        step = point.step if point else 0  # of step 0 the state is the base model
-        is_served = self.comparison.resumes or not step  # without the trainer
-        if point and step:
+        """Load the state to go on from, and train again what the journal holds after it. Returns the policy version."""
+        point = state_of(self._assignment)
+        step = point.step if point else 0
+        is_served = self.comparison.resumes or point is None  # without the trainer
+        if point:
             state = ResumedState(self._store, point, self._assignment.engine_nodes, self._volume, self._status.advance)
             self._status.begin(Phase.RESTORING, f"fetching the {'weights' if is_served else 'state'} of step {step}")
             await (state.serve(self.weights_file, self._engine, self._handover) if is_served else state.fetch())
@@ -98,7 +99,7 @@ class Learner:
                     break
                 step = batch.step
                 await self._save_when_due(step)  # it may have been killed before the store had it
-            if step:
+            if step or point:
                 await self._hand_over(step)
         return step
 
@@ -132,6 +133,7 @@ class Learner:
         with folder_publish(folder) as staging:
             async with report_file_progress(staging, self._status.advance):
                 await self._trainer.export_model(staging)
+            card_write(self._assignment, step, staging)
         await self._publish(folder, CheckpointKind.MODEL, step, checkpoint_id)
         shutil.rmtree(folder)
 
@@ -146,10 +148,7 @@ class Learner:
             await self.save_state(step)
 
     async def _learn_or_refuse(self, batch: Batch, *, serve: bool) -> bool:
-        """Whether the step was done.
-
-        Raises TrainerFailed when a rank is lost in any other way than by a SIGKILL, and EngineTrainerMismatch.
-        """
+        """Whether the step was done. Raises TrainerFailed for a rank lost but by SIGKILL, EngineTrainerMismatch."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 batch = await self._with_reference_gaps(batch)
@@ -204,9 +203,9 @@ class Learner:
         """New ranks with the weights of ``step``: the last state on this volume, and the steps after it once more."""
         self._status.begin(Phase.RESTORING, "starting the trainer again")
         await self._trainer.restart()
-        saved = [int(folder.name.removeprefix("state-")) for folder in self._volume.glob("state-*")]
+        saved = (int(folder.name.removeprefix("state-")) for folder in self._volume.glob("state-*"))
         reached = max((at for at in saved if at <= step), default=0)
-        if reached:
+        if reached or self._assignment.starts_from is not None:
             await self._trainer.load_state(state_folder(self._volume, reached))
         while reached < step and (batch := await self._batches.batch(reached + 1)) is not None:
             self._status.begin(Phase.RESTORING, f"training step {batch.step} again")

@@ -31,6 +31,7 @@ from .health.deadlines import Phase
 from .interfaces import Engine, Tokenizer, Trainer
 from .journal.journal import Journal
 from .learner import Learner
+from .loading.base_folder import base_fetched
 from .loading.both import Loaded, fit_report, misfit, open_engine_and_trainer
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
@@ -65,6 +66,7 @@ async def load_and_serve(
 ) -> None:
     """Bring up the parts and serve."""
     store = ObjectStore(agent)
+    assignment = await base_fetched(store, assignment, config.runtime_dir, agent.status)
     journal = await open_journal(assignment, store, config.runtime_dir)
     replica = JournalReplica(store, journal, config.runtime_dir)
     archive = Archive(assignment, store, journal, replica, config.runtime_dir)
@@ -72,8 +74,8 @@ async def load_and_serve(
         devices_verify(config.gpus)
         with handover_folder(config.session_id, assignment.engine_nodes) as handover:
             if loaded is not None:
-                why = misfit(loaded, assignment.base_model_path, assignment.config, config.gpus)
-                fit_report(agent.report, loaded, why)
+                model = assignment.base_model_path
+                fit_report(agent.report, loaded, misfit(loaded, model, assignment.config, config.gpus))
             opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance, loaded)
             fetched = weights_fetched(store, assignment, config.runtime_dir, agent.status.advance)
             reading = tokenizer_reading(assignment.base_model_path)
@@ -111,8 +113,7 @@ async def serve_session(
     template_report(agent.report, renderer)
     reporter = EpisodeReporter(assignment.config, agent, store, journal, batches, tokenizer, config.runtime_dir)
     episodes.eraser = EpisodeErasure(episodes, archive, reporter, stored, config.runtime_dir).erase
-    calls = AdmittedCalls(engine, comparison)
-    app = create_app(episodes, calls, renderer, assignment, on_fault=faults.put_nowait)
+    app = create_app(episodes, AdmittedCalls(engine, comparison), renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()
     async with (
         reporter.flushed_on_failure(),
@@ -206,10 +207,8 @@ async def tokenizer_reading(folder: str) -> AsyncIterator["asyncio.Task[Tokenize
 
 
 def tokenizer_load(folder: str) -> Tokenizer:
-    """The base model's tokenizer. Raises OSError where the folder holds none, ModelUnsupported: too many ids.
-
-    The server compared them by the files; here they are as the library loads them, defaults and other formats included.
-    """
+    """The base model's tokenizer. Raises OSError where the folder holds none, ModelUnsupported: too many ids."""
+    # The server compared them by the files; here they are as the library loads them, defaults and formats included.
     with uncollected():  # an engine that starts beside it imports the same
         from transformers import AutoConfig
 

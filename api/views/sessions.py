@@ -16,6 +16,7 @@ from console.sessions import selectors, services
 from console.sessions.dry_run import dry_run
 from console.sessions.limits.places import place_list as places
 from console.sessions.models import Session
+from console.tinker.starting_points import starting_point
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
@@ -69,13 +70,18 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
 def session_create(request: ApiRequest, body: SessionCreate) -> SessionView:
     """Start a training session."""
     caller = request.auth
-    created = services.session_create(project=caller.project, body=body, key=caller.key, person=caller.user)
+    start = starting_point(project=caller.project, name=body.base_model)
+    created = services.session_create(
+        project=caller.project, body=body, key=caller.key, person=caller.user, start=start
+    )
     return session_view(created)
 
 
 def session_dry_run(request: ApiRequest, body: SessionCreate) -> SessionPlan:
     """What starting this session would mean; nothing is started."""
-    return dry_run(project=request.auth.project, body=body, key=request.auth.key, person=request.auth.user)
+    caller = request.auth
+    start = starting_point(project=caller.project, name=body.base_model)
+    return dry_run(project=caller.project, body=body, key=caller.key, person=caller.user, start=start)
 
 
 def session_get(request: ApiRequest, session_id: str) -> SessionView:

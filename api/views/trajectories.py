@@ -28,8 +28,9 @@ from console.server.request_id import request_id_of
 from console.sessions.episodes import annotations, facets, nearest, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
 from console.sessions.episodes.documents import document_read, documents_export
+from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.pages import calls_page
-from console.sessions.models import EpisodeAnnotation, EpisodeRecord
+from console.sessions.models import EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate

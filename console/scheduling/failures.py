@@ -9,6 +9,7 @@ from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling.models import RestartCount
 
 LOG_LINES = 40
+GO_ON = "start a new session, from its last state if it has one: that checkpoint's id is given as base_model."
 
 
 def runtime_lost(*, cause: str, restarts: int, lines: Sequence[str]) -> dict[str, str]:
@@ -17,7 +18,7 @@ def runtime_lost(*, cause: str, restarts: int, lines: Sequence[str]) -> dict[str
     return {
         "code": "runtime_lost",
         "cause": f"{cause}, after {restarts} restarts without a completed step. Its last lines:\n{tail}",
-        "hint": "Read the last lines of the runtime's log. Start a new session once their cause is gone.",
+        "hint": f"Read the last lines of the runtime's log. Once their cause is gone, {GO_ON}",
     }
 
 
@@ -26,7 +27,7 @@ def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:
     return {
         "code": "runtime_unended",
         "cause": f"Its runtime was killed and has not ended for {lasted_s:.0f} s: {said}",
-        "hint": "Whoever runs the server ends it on its machine. Start a new session from the last state meanwhile.",
+        "hint": f"Whoever runs the server ends it on its machine. Meanwhile {GO_ON}",
     }
 
 

@@ -20,6 +20,7 @@ from console.scheduling.session_notes import waiting_note
 from console.sessions.limits.devices import DevicesShort, devices_decide
 from console.sessions.models import Session
 from console.sessions.services import end_without_runtime
+from console.sessions.starting_points import start_check
 from console.sessions.states import Desired
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
@@ -139,12 +140,13 @@ class QueuedStarts:
         waiting_note(session, reason, now)
 
     def _model_gone(self, session: Session) -> bool:
-        """Whether its base model is not on this server any more: each of its runtimes would be refused.
+        """Whether its base model or the checkpoint that it began from is gone: each of its runtimes would be refused.
 
         A session that ran before keeps what it has, suspended, until it is woken; a new one fails at once.
         """
         try:
             base_model_resolve(session.base_model)
+            start_check(session)
         except (UnknownBaseModel, InvalidRequest) as gone:
             self.later.pop(session.id, None)
             self._ended.discard(session.id)

@@ -7,13 +7,14 @@ from django.conf import settings
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
 from console.catalogue.memory_estimate import GIB, SessionMemory
 from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
-from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
+from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported, UnknownBaseModel
 from console.object_store import seaweedfs
 from console.sessions.limits.devices import device_bytes, devices_needed, devices_serving
 from console.sessions.limits.nodes import nodes_check, shared_rows_check
 from console.sessions.limits.places import place_choose, place_launcher
 from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
+from console.sessions.starting_points import StartingPoint
 from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project, User
 from tinkerscript.processes import machine_share
@@ -30,15 +31,18 @@ def dry_run(
     key: ApiKey | None = None,
     person: User | None = None,
     kind: SessionKind = SessionKind.EPISODES,
+    start: StartingPoint | None = None,
 ) -> SessionPlan:
     """What creating this session would start, and where it would stand. Nothing is written.
 
     Raises what ``config_decide`` raises.
     """
-    config, memory, limit_bytes = config_decide(body=body, key=key, kind=kind)
+    start = start or StartingPoint(body.base_model)
+    config, memory, limit_bytes = config_decide(body=body, key=key, kind=kind, start=start)
     owner = person.pk if person else None
     return SessionPlan(
-        base_model=base_model_resolve(body.base_model).name,
+        base_model=start.base_model,
+        started_from=start.started_from,
         config=config,
         memory=memory,
         memory_limit_bytes=limit_bytes,
@@ -47,23 +51,30 @@ def dry_run(
 
 
 def config_decide(
-    *, body: SessionCreate, key: ApiKey | None = None, kind: SessionKind = SessionKind.EPISODES
+    *,
+    body: SessionCreate,
+    key: ApiKey | None = None,
+    kind: SessionKind = SessionKind.EPISODES,
+    start: StartingPoint | None = None,
 ) -> tuple[SessionConfig, MemoryEstimate | None, int | None]:
     """The effective configuration of a session, the memory that it is predicted to need, and how many bytes one runtime
-    may use there (None: not known).
+    may use there (None: not known). ``start``: where it begins, if not at the base model that ``body`` names.
 
     Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model or its devices cannot be
-    had, DoesNotFit when one runtime may use less memory than it needs at least, Forbidden and BudgetExhausted when the
-    key may not start it.
+    had, or a state is of another form, DoesNotFit when one runtime may use less memory than it needs at least,
+    Forbidden and BudgetExhausted when the key may not start it.
     """
-    key_model_check(key=key, base_model=body.base_model)
+    start = start or StartingPoint(body.base_model)
+    key_model_check(key=key, base_model=start.base_model)
     key_budget_check(key=key)
-    model = base_model_resolve(body.base_model)
-    lengths_check(model, body.config)
-    model_check(model, body.config)
-    config = place_choose(config=body.config)
+    model = _base_of(start)
+    asked = start.config_complete(body.config)
+    lengths_check(model, asked)
+    model_check(model, asked)
+    config = place_choose(config=asked)
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=config)
+    start.dtype_check(config, devices=devices)
     nodes_check(config=config, devices=devices)
     shared_rows_check(config=config, devices=devices)
     on_gpu = devices > 0
@@ -81,6 +92,20 @@ def config_decide(
         context_check(SessionMemory(shape, config, on_gpu=on_gpu), memory.engine_nodes)
     config = config_resolve(config, shape.parameters if shape else None)
     return config.model_copy(update={"devices": devices or None}), memory, limit_bytes
+
+
+def _base_of(start: StartingPoint) -> BaseModel:
+    """Raises UnknownBaseModel, and InvalidRequest where a checkpoint's base model is not on this server any more."""
+    try:
+        return base_model_resolve(start.base_model)
+    except (UnknownBaseModel, InvalidRequest) as gone:
+        if start.started_from is None:
+            raise
+        raise InvalidRequest(
+            f"{start.started_from.checkpoint_id} was trained from {start.base_model}, which this server needs for it"
+            f" and does not have any more. {gone.message}",
+            hint=f"Let the operator add {start.base_model} again: `manage.py add_model`.",
+        ) from None
 
 
 def engine_nodes(*, model: BaseModel, config: SessionConfig) -> int:

@@ -32,7 +32,11 @@ class Session(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
-    served_checkpoint_id = models.CharField(max_length=40, blank=True, default="")  # of kind serving; no foreign key
+    # In the base model's place: what a session of kind serving serves, or the model that one began from. The state that
+    # it began from is loaded over that. No foreign keys; ``started_from`` is for the record: wire.sessions.StartedFrom.
+    served_checkpoint_id = models.CharField(max_length=40, blank=True, default="")
+    start_state_id = models.CharField(max_length=40, blank=True, default="")
+    started_from = models.JSONField(null=True)
     config = models.JSONField(default=dict)
     priority = models.SmallIntegerField(default=0)  # among the project's own
     devices = models.PositiveSmallIntegerField(null=True)  # GPUs of its runtime; None: of an older server, not decided
@@ -193,20 +197,6 @@ class EpisodeRecord(models.Model):
             models.Index(fields=["session", "policy_version_last", "seq"], name="episode_version"),
             models.Index(fields=["session", "task", "fate", "eval", "reward"], name="episode_facets"),  # all they read
         ]
-
-
-class EpisodeAnnotation(models.Model):
-    """What one person says of an episode. The row of the episode may be reported again: so it stands beside it."""
-
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="annotations", db_index=False)
-    episode_id = models.CharField(max_length=64)
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
-    thumb = models.CharField(max_length=4, blank=True)  # up, down
-    comment = models.TextField(blank=True)
-    at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["session", "episode_id", "person"], name="annotation_once")]
 
 
 class Alert(models.Model):

@@ -29,14 +29,19 @@ def session_get(*, project: Project, session_id: str) -> Session:
     return session
 
 
-def serving_check(*, checkpoint_ids: Iterable[str]) -> None:
-    """Raises Conflict while a session serves one of these checkpoints: its next start would not find the files."""
-    serving = Session.objects.filter(served_checkpoint_id__in=checkpoint_ids).exclude(state__in=ENDED).first()
-    if serving is not None:
+def held_check(*, checkpoint_ids: Collection[str]) -> None:
+    """Raises Conflict while a session serves one of these checkpoints or began from it, and may start again: it would
+    not find the files."""
+    uses = Q(served_checkpoint_id__in=checkpoint_ids) | Q(start_state_id__in=checkpoint_ids)
+    session = Session.objects.filter(uses).exclude(state__in=ENDED).first()
+    if session is not None:
+        is_state = session.start_state_id in checkpoint_ids
+        used = session.start_state_id if is_state else session.served_checkpoint_id
+        does = "serves" if session.kind == SessionKind.SERVING else "began from"
         raise Conflict(
-            f"Session {serving.id} serves the checkpoint {serving.served_checkpoint_id}.",
+            f"Session {session.id} {does} the checkpoint {used}, and needs it whenever its runtime starts.",
             hint="Stop that one first.",
-            details={"session_id": serving.id},
+            details={"session_id": session.id},
         )
 
 

@@ -16,7 +16,8 @@ from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.nodes import ranks_fit_nodes
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
-from console.sessions.selectors import serving_check, session_get, tags_text
+from console.sessions.selectors import held_check, session_get, tags_text
+from console.sessions.starting_points import StartingPoint, start_check
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
@@ -35,27 +36,32 @@ def session_create(
     key: ApiKey | None = None,
     person: User | None = None,
     kind: SessionKind = SessionKind.EPISODES,
-    served_checkpoint_id: str = "",
+    start: StartingPoint | None = None,
 ) -> Session:
     """A queued session, started by ``person`` with ``key`` (None: in the console).
 
-    Raises what ``config_decide`` raises, QuotaExceeded, and NotFound for a checkpoint to serve that was deleted
-    meanwhile.
+    ``start``: what it begins from, or serves, if that is not the base model that ``body`` names.
+
+    Raises what ``config_decide`` raises, QuotaExceeded, and NotFound for a checkpoint of it that was deleted meanwhile.
     """
-    config, _, _ = config_decide(body=body, key=key, kind=kind)
+    start = start or StartingPoint(body.base_model)
+    config, _, _ = config_decide(body=body, key=key, kind=kind, start=start)
+    began = start.started_from if kind is SessionKind.EPISODES else None
     with transaction.atomic():
         person_queue_check(person=person)
         session_quota_check(project=project, devices=config.devices or 0)
-        if served_checkpoint_id:
-            _served_hold(served_checkpoint_id)
+        for checkpoint_id in start.held:
+            _hold(checkpoint_id)
         session = Session.objects.create(
             project=project,
             key=key,
             kind=kind,
             person=person,
             name=body.name,
-            base_model=body.base_model,
-            served_checkpoint_id=served_checkpoint_id,
+            base_model=start.base_model,
+            served_checkpoint_id=start.model.id if start.model else "",
+            start_state_id=start.state.id if start.state else "",
+            started_from=began.model_dump(mode="json") if began else None,
             config=config.model_dump(mode="json"),
             priority=body.priority,
             devices=config.devices or 0,
@@ -67,11 +73,14 @@ def session_create(
             kind=EventKind.STATE,
             data={"from": None, "to": SessionState.QUEUED, "phase": "", "reason": "created"},
         )
+        if began:
+            data = {"name": "started_from", **began.model_dump(mode="json", exclude_none=True)}
+            event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
         reconcilers_wake()
     return session
 
 
-def _served_hold(checkpoint_id: str) -> None:
+def _hold(checkpoint_id: str) -> None:
     """Until the transaction ends who deletes the checkpoint waits, and finds the session then. Raises NotFound."""
     committed = Checkpoint.objects.select_for_update().filter(id=checkpoint_id, state=CheckpointState.COMMITTED)
     if committed.first() is None:
@@ -172,7 +181,7 @@ def session_resume(*, project: Project, session_id: str, trainer_ranks: int | No
     if session.state in ENDED or session.state == SessionState.STOPPING:
         raise Conflict(
             f"The session is {session.state}: it cannot go on.",
-            hint="Start a new session; committed checkpoints of this one can still be downloaded.",
+            hint="Start a new session from one of its committed checkpoints: give its id as base_model.",
             details={"state": session.state},
         )
     with transaction.atomic():  # a session whose ranks were changed is woken too
@@ -220,14 +229,15 @@ def _ranks_change(session: Session, ranks: int) -> None:
 def session_wake(*, session: Session) -> Session:
     """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are.
 
-    Raises UnknownBaseModel, InvalidRequest where its base model is not on this server, as after a restore: its
-    runtimes would be refused one after the other until it fails.
+    Raises UnknownBaseModel, InvalidRequest where its base model is not on this server, as after a restore, or the
+    checkpoint that it began from was taken back: its runtimes would be refused one after the other until it fails.
     """
     if session.state != SessionState.SUSPENDED and session.desired != Desired.SUSPEND:
         return session
     try:
         if session.state == SessionState.SUSPENDED:
             base_model_resolve(session.base_model)
+            start_check(session)
             session_move(
                 session_id=session.id,
                 source=SessionState.SUSPENDED,
@@ -259,7 +269,7 @@ def session_delete(*, project: Project, session_id: str) -> None:
             details={"state": session.state},
         )
     with transaction.atomic():
-        serving_check(checkpoint_ids=[checkpoint.id for checkpoint in session.checkpoints.select_for_update()])
+        held_check(checkpoint_ids=[checkpoint.id for checkpoint in session.checkpoints.select_for_update()])
         Removal.objects.create(prefix=f"sessions/{session.id}/")
         events_delete(session_id=session.id)
         session.delete()

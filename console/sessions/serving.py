@@ -13,6 +13,7 @@ from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.gateway_keys import episode_signing_keys
 from console.sessions.selectors import session_get
 from console.sessions.services import session_create
+from console.sessions.starting_points import StartingPoint
 from console.sessions.states import ENDED
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
@@ -32,18 +33,15 @@ def serving_create(
     Raises NotFound and InvalidRequest for what is no model to serve, and what ``session_create`` raises.
     """
     checkpoint = model_checkpoint(project=project, name=body.model)
-    base_model = checkpoint.session.base_model if checkpoint else body.model
+    start = StartingPoint(checkpoint.session.base_model if checkpoint else body.model, checkpoint)
     wanted = SessionCreate(
-        base_model=base_model,
+        base_model=start.base_model,
         name=body.name,
-        config=_config(body, base_model_resolve(base_model).context_length),
+        config=_config(body, base_model_resolve(start.base_model).context_length),
         priority=body.priority,
         budget=body.budget,
     )
-    return session_create(
-        project=project, body=wanted, key=key, person=person, kind=SessionKind.SERVING,
-        served_checkpoint_id=checkpoint.id if checkpoint else "",
-    )  # fmt: skip
+    return session_create(project=project, body=wanted, key=key, person=person, kind=SessionKind.SERVING, start=start)
 
 
 def serving_key_create(*, project: Project, session_id: str, caller_id: str, days: int) -> ServingEndpoint:

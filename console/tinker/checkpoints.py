@@ -1,5 +1,6 @@
 """Checkpoints by the names that Tinker clients give them."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from console.errors import InvalidRequest, NotFound, QuotaExceeded
+from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded
 from console.object_store.links import read_link
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
@@ -156,13 +157,15 @@ def checkpoints_replaced_remove() -> None:
         expires_at__lt=timezone.now(), checkpoint__state=CheckpointState.COMMITTED
     )
     for row in expired.select_related("checkpoint"):
-        checkpoint_remove(row.checkpoint, reason="its time to live is over")
+        with suppress(Conflict):  # a session that began from it still needs it
+            checkpoint_remove(row.checkpoint, reason="its time to live is over")
     committed = TinkerCheckpoint.objects.filter(checkpoint__state=CheckpointState.COMMITTED)
     newest: dict[tuple[Any, ...], int] = {}
     for row in committed.select_related("checkpoint").order_by("-created_at", "-id"):
         name = (row.model_id, row.segment, row.name)
         if newest.setdefault(name, row.id) != row.id:
-            checkpoint_remove(row.checkpoint, reason="replaced by a newer one of its name")
+            with suppress(Conflict):
+                checkpoint_remove(row.checkpoint, reason="replaced by a newer one of its name")
 
 
 def expiry_of(ttl_seconds: int | None) -> datetime | None:

@@ -1,7 +1,8 @@
 """From which saved states a checkpoint came, and what else it was made of.
 
 A session of episodes goes on from its latest committed state whenever a runtime starts, so each earlier state is an
-ancestor: the record has those that are deleted by now too. A Tinker client's model began from a saved state, from its
+ancestor: the record has those that are deleted by now too. Before them comes the checkpoint that the session itself
+began from, and what that came from. A Tinker client's model began from a saved state, from its
 base model or from weights that a client uploaded; what it loads later is not recorded.
 """
 
@@ -33,7 +34,7 @@ def checkpoint_provenance(*, project: Project, session_id: str, checkpoint_id: s
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     session = checkpoint.session
     is_tinker = session.kind == SessionKind.TINKER
-    ancestors, end = _sources(project, checkpoint) if is_tinker else _earlier_states(session, checkpoint)
+    ancestors, end = _ancestry(project, checkpoint)
     config = SessionConfig.model_validate(session.config)
     return CheckpointProvenance(
         checkpoint_id=checkpoint.id,
@@ -52,6 +53,27 @@ def checkpoint_provenance(*, project: Project, session_id: str, checkpoint_id: s
         files=[ManifestFile(**file) for file in checkpoint.files],
         hashes_checked=checkpoint.state == CheckpointState.COMMITTED and not checkpoint.unverified,
     )
+
+
+def _ancestry(project: Project, checkpoint: Checkpoint) -> tuple[list[Ancestor], AncestryEnd]:
+    """Through every session that began from a checkpoint of another one."""
+    ancestors: list[Ancestor] = []
+    while True:
+        session = checkpoint.session
+        is_tinker = session.kind == SessionKind.TINKER
+        earlier, end = _sources(project, checkpoint) if is_tinker else _earlier_states(session, checkpoint)
+        ancestors += earlier
+        began = session.started_from
+        if end is not AncestryEnd.BASE_MODEL or began is None:
+            break
+        known = Checkpoint.objects.filter(id=began["checkpoint_id"], session__project=project)
+        found = known.select_related("session").first()
+        ancestors.append(Ancestor(**began, is_deleted=found is None))
+        if found is None or len(ancestors) > MAX_ANCESTORS:
+            end = AncestryEnd.UNKNOWN
+            break
+        checkpoint = found
+    return ancestors[:MAX_ANCESTORS], AncestryEnd.UNKNOWN if len(ancestors) > MAX_ANCESTORS else end
 
 
 def _earlier_states(session: Session, checkpoint: Checkpoint) -> tuple[list[Ancestor], AncestryEnd]:

@@ -19,6 +19,7 @@ from gpu_runtime.gateway.app import serve
 from gpu_runtime.gateway.serving import ServedModel
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.interfaces import Engine
+from gpu_runtime.loading.base_folder import base_fetched
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.placement import devices_verify, gpus_visible
 from gpu_runtime.rendering.renderer import Renderer
@@ -31,28 +32,19 @@ from tinkerscript.wire.training.model_refusals import folder_refusal
 async def run_serving(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
     """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault."""
     async with until_one_fails([agent_lost(agent)]):
-        agent.status.begin(Phase.RESTORING, "fetching the model")
-        folder = await model_folder(agent, assignment, config.runtime_dir)
+        assignment = await base_fetched(ObjectStore(agent), assignment, config.runtime_dir, agent.status)
         agent.status.begin(Phase.LOADING, "loading the engine")
         devices_verify(config.gpus)
-        async with open_engine(assignment, folder) as engine:
+        async with open_engine(assignment) as engine:
             watched = WatchedEngine(engine)
             watchdog.watch(watched)
-            await serve_model(agent, assignment, watched, folder, config)
-
-
-async def model_folder(agent: Agent, assignment: Assignment, volume: Path) -> str:
-    """Where the model to be served lies, fetched if it is a checkpoint. Raises StoreUnavailable, DiskFull."""
-    if assignment.serves is None:
-        return assignment.base_model_path
-    folder = volume / "checkpoints" / assignment.serves.checkpoint_id
-    await ObjectStore(agent).checkpoint_fetch(assignment.serves, folder, on_progress=agent.status.advance)
-    return str(folder)
+            await serve_model(agent, assignment, watched, config)
 
 
 @asynccontextmanager
-async def open_engine(assignment: Assignment, folder: str) -> AsyncIterator[Engine]:
+async def open_engine(assignment: Assignment) -> AsyncIterator[Engine]:
     """The engine, on the first GPU if there is one; its processes end with the block. Raises ModelUnsupported."""
+    folder = assignment.base_model_path
     if refusal := folder_refusal(Path(folder), assignment.config):
         raise ModelUnsupported(refusal)
     gpus = gpus_visible()[:1]
@@ -63,8 +55,9 @@ async def open_engine(assignment: Assignment, folder: str) -> AsyncIterator[Engi
         await engine.close()
 
 
-async def serve_model(agent: Agent, assignment: Assignment, engine: Engine, folder: str, config: RuntimeConfig) -> None:
+async def serve_model(agent: Agent, assignment: Assignment, engine: Engine, config: RuntimeConfig) -> None:
     """From a loaded engine to the end: the gateway, and heartbeats that say when the last call was."""
+    folder = assignment.base_model_path
     version = assignment.serves.step if assignment.serves else 0
     engine.version = version
     renderer = Renderer(tokenizer_load(folder))

@@ -28,10 +28,16 @@ def state_folder(volume: Path, step: int) -> Path:
     return volume / f"state-{step:08d}"
 
 
+def state_of(assignment: Assignment) -> ResumePoint | None:
+    """What trainer and engine go on from; None: the weights of the base, which an own state of step 0 has too."""
+    own = assignment.resume_from
+    return own if own is not None and own.step else assignment.starts_from
+
+
 def serves_from_state(assignment: Assignment) -> bool:
     """Whether the session goes on from a state that has its weights whole."""
-    point, config = assignment.resume_from, assignment.config
-    if point is None or not point.step or config.zero_stage == 3 or config.lora_rank:
+    point, config = state_of(assignment), assignment.config
+    if point is None or config.zero_stage == 3 or config.lora_rank:
         return False
     return any(file.path == WEIGHTS for file in point.files)
 
@@ -41,7 +47,7 @@ async def weights_fetched(
     store: ObjectStore, assignment: Assignment, volume: Path, advance: Callable[[], None]
 ) -> AsyncIterator["asyncio.Task[Path] | None"]:
     """The file of the weights, being fetched until the block ends; None where they are not served from it."""
-    point = assignment.resume_from
+    point = state_of(assignment)
     if point is None or not serves_from_state(assignment):
         yield None
         return

@@ -17,6 +17,12 @@ from tinkerscript.wire.config import SessionConfig
 # A weight's name, the parameters it is made of, and how.
 PlainWeight = tuple[str, list[nn.Parameter], Callable[[], Tensor]]
 ADAPTER = "default"
+# An adapter's folder, as peft names files and weights in it.
+ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTER_PREFIX = (
+    "adapter_config.json",
+    "adapter_model.safetensors",
+    "base_model.model.",
+)
 # What Hugging Face models call the modules that hold the linear layers of each part.
 PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "feed_forward"}}
 
@@ -104,8 +110,8 @@ def adapter_folder_write(weights: dict[str, Tensor], config: Any, base: str, fol
     config.base_model_name_or_path = Path(base).name
     config.inference_mode = True
     config.save_pretrained(str(folder))
-    named = {f"base_model.model.{name}": tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    named = {f"{ADAPTER_PREFIX}{name}": tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    save_file(named, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
 
 
 def _adapted(model: nn.Module) -> dict[str, Any]:

@@ -259,7 +259,7 @@ class RankTrainer:
     def _state_load(self, folder: Path) -> None:
         shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self.on_row)
         self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
-        self.references.load(folder)
+        self.references.load(folder, self.engine.module)
         # An engine may have been given the file's (steps/resumed_state.py), as this trainer would hand them over.
         if self.spec.rank == 0 and not (self._is_sharded or self.config.lora_rank):
             state_verify(folder / FOLDER / WHOLE_MODEL, self.engine.module.model.named_parameters())

@@ -71,6 +71,10 @@ class TinkerScript(SessionRollouts):
     ) -> None:
         """Start a session on ``base_model``, or attach to the running ``session_id``; returns when it is ready.
 
+        ``base_model`` is a name of the catalogue, or what the key's project has trained: the id of a checkpoint
+        (``"ckp_..."``) or a Tinker client's path (``"tinker://..."``). A ``model`` gives its weights, a ``state`` the
+        optimizer's moments too; steps count from 0.
+
         ``base_url`` and ``api_key`` default to TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. ``config`` are the
         fields of SessionConfig. ``priority``: among the project's own queued sessions, higher goes first. ``budget``:
         what it may use, such as ``{"device_s": 3600}``; at a limit it makes a model checkpoint and stops.
@@ -81,8 +85,9 @@ class TinkerScript(SessionRollouts):
         ``on_progress(state, phase, queue_position)`` is called as the start goes on; without it the log has after five
         seconds what the session waits for.
 
-        Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, SessionFailed, ServerUnreachable,
-        IncompatibleServer, WaitTimeout. A session that was made here and did not become ready is stopped again.
+        Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, NotFound, SessionFailed,
+        ServerUnreachable, IncompatibleServer, WaitTimeout. A session that was made here and did not become ready is
+        stopped again.
         """
         given = {
             "base_url": base_url,
@@ -120,7 +125,7 @@ class TinkerScript(SessionRollouts):
     ) -> None:
         try:
             view = self.wait_ready(timeout_s, on_progress)
-            if base_model is not None and view.base_model != base_model:
+            if base_model is not None and not made_here and base_model not in starting.names_of(view):
                 raise InvalidRequest(f"Session {view.id} trains {view.base_model}, not {base_model}.")
         except BaseException:  # Ctrl-C too: no one would hold the session
             if made_here:
@@ -129,6 +134,7 @@ class TinkerScript(SessionRollouts):
                     self.stop()
             raise
         self.base_model = view.base_model
+        self.started_from = view.started_from
         self.config = view.config
         self.watch_groups(view.config.grpo_n, view.config.tasks_per_batch)
 

@@ -159,7 +159,7 @@ class SessionFailed(TinkerScriptError):
 
 
 class SessionEnded(TinkerScriptError):
-    default_hint = "Start a new session."
+    default_hint = 'Start a new session: TinkerScript("ckp_...") goes on from one of its checkpoints.'
 
 
 class SessionNotReady(TinkerScriptError):

@@ -7,7 +7,8 @@ from django.test import Client
 
 from console.live.models import EventRecord
 from console.sessions.episodes import annotations
-from console.sessions.models import EpisodeAnnotation, Session
+from console.sessions.episodes.models import EpisodeAnnotation
+from console.sessions.models import Session
 from support import factories
 from tinkerscript.wire.sessions import SessionState
 

@@ -17,10 +17,10 @@ from console.errors import SessionNotReady, StorageUnavailable
 from console.object_store import client as object_store
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.episodes.documents import document_read
+from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import journal_key, pack_key
 from console.sessions.models import (
     ArchivePart,
-    EpisodeAnnotation,
     EpisodePack,
     EpisodeRecord,
     Session,

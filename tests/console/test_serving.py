@@ -12,6 +12,7 @@ from console.sessions.checkpoints import checkpoints, removal, retention
 from console.sessions.models import Checkpoint, Removal, Session
 from console.sessions.runtime.leases import runtime_register
 from console.sessions.serving import serving_of_model
+from console.sessions.starting_points import StartingPoint
 from console.sessions.tasks import queue
 from console.users.keys import key_create
 from support import factories
@@ -154,7 +155,9 @@ def test_what_was_decided_before_another_served_or_deleted_it_is_decided_anew(pr
     assert Checkpoint.objects.exists() and not Removal.objects.exists()
     Checkpoint.objects.all().delete()
     with pytest.raises(NotFound):
-        services.session_create(project=project, body=body, kind=SessionKind.SERVING, served_checkpoint_id=trained.id)
+        services.session_create(
+            project=project, body=body, kind=SessionKind.SERVING, start=StartingPoint(factories.BASE_MODEL, trained)
+        )
 
 
 def test_an_idle_one_is_suspended_and_one_with_calls_is_not(project) -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from contextlib import suppress
 from datetime import timedelta
 
 from django.conf import settings
@@ -10,7 +11,7 @@ from django.core.cache import cache
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from console.errors import StorageUnavailable
+from console.errors import Conflict, StorageUnavailable
 from console.object_store import client as object_store
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.models import Checkpoint, Session, Upload
@@ -59,11 +60,13 @@ def ended_states_trim() -> None:
     )
     expired = automatic.filter(session__state_since__lt=timezone.now() - LAST_STATE_KEPT)
     for checkpoint in expired.select_related("session"):
-        checkpoint_remove(checkpoint, reason=f"its session ended {LAST_STATE_KEPT.days} days ago")
+        with suppress(Conflict):  # another session began from it
+            checkpoint_remove(checkpoint, reason=f"its session ended {LAST_STATE_KEPT.days} days ago")
     several = automatic.values("session").annotate(number=Count("id")).filter(number__gt=1)
     for session_id in several.values_list("session", flat=True):
         for checkpoint in automatic.filter(session=session_id).order_by("-step", "-committed_at")[1:]:
-            checkpoint_remove(checkpoint, reason="its session has ended, and a newer state is kept")
+            with suppress(Conflict):
+                checkpoint_remove(checkpoint, reason="its session has ended, and a newer state is kept")
 
 
 def local_states_remove() -> None:

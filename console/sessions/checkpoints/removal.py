@@ -12,7 +12,7 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_key, checkpoint_resume_get
 from console.sessions.models import Checkpoint, Removal
-from console.sessions.selectors import serving_check
+from console.sessions.selectors import held_check
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
@@ -36,14 +36,14 @@ def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) 
 
 
 def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
-    """Remove a checkpoint that nothing needs. Raises Conflict while a session serves it.
+    """Remove a checkpoint that nothing needs. Raises Conflict while a session serves it, or began from it.
 
     A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
     """
     with transaction.atomic():
-        # A session that is about to serve it waits for the row, or is seen here (services.session_create).
+        # A session that is about to use it waits for the row, or is seen here (services.session_create).
         Checkpoint.objects.select_for_update().filter(id=checkpoint.id).first()
-        serving_check(checkpoint_ids=[checkpoint.id])
+        held_check(checkpoint_ids=[checkpoint.id])
         Removal.objects.create(prefix=checkpoint_key(checkpoint, ""))
         data = {"name": "checkpoint_deleted", "checkpoint_id": checkpoint.id, "reason": reason}
         event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)

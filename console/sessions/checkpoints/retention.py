@@ -29,8 +29,10 @@ def checkpoints_expire() -> None:
         return
     before = timezone.now() - timedelta(days=settings.CHECKPOINT_DAYS)
     old = Checkpoint.objects.filter(state=CheckpointState.COMMITTED, pinned=False, committed_at__lt=before)
-    served = Session.objects.filter(state__in=GOING).exclude(served_checkpoint_id="")
-    for checkpoint in old.exclude(id__in=served.values("served_checkpoint_id")).select_related("session"):
+    going = Session.objects.filter(state__in=GOING)
+    for used in ("served_checkpoint_id", "start_state_id"):
+        old = old.exclude(id__in=going.exclude(**{used: ""}).values(used))
+    for checkpoint in old.select_related("session"):
         if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(session_id=checkpoint.session_id):
-            with suppress(Conflict):  # one that is served since
+            with suppress(Conflict):  # one that is used since
                 checkpoint_remove(checkpoint, reason=f"older than {settings.CHECKPOINT_DAYS} days")

@@ -8,8 +8,9 @@ from django.db.models import Window
 from django.db.models.functions import RowNumber
 
 from console.live.services import event_record
+from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.selectors import episode_get
-from console.sessions.models import EpisodeAnnotation, Session
+from console.sessions.models import Session
 from console.users.models import Project, User
 from tinkerscript.wire.episodes import EpisodeAnnotate
 from tinkerscript.wire.events import EventKind

@@ -10,9 +10,10 @@ from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
 from console.sessions.episodes.in_order import read_in_order
+from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import agent_mark
 from console.sessions.episodes.text_blocks import is_in_most, may_have
-from console.sessions.models import EpisodeAnnotation, EpisodeRecord, Session
+from console.sessions.models import EpisodeRecord, Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
 from tinkerscript.wire.episodes import Thumb

@@ -17,8 +17,8 @@ from django.utils import timezone
 from console.errors import SessionNotReady, StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
-from console.sessions.episodes.models import EpisodeTextBlock
-from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
+from console.sessions.episodes.models import EpisodeAnnotation, EpisodeTextBlock
+from console.sessions.models import ArchivePart, EpisodePack, EpisodeRecord, Session
 from console.sessions.runtime.episode_erasure import FOLDERS, LOCAL_COPIES
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED

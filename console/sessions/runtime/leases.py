@@ -31,7 +31,7 @@ from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime.gateway_keys import episode_signing_keys, relay_key
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.pace import PACE
-from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
+from console.sessions.runtime.stored_files import journal_of_one_file, starting_points, stored_file
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import NO_LEASE, checkpoints_fail, session_move
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
@@ -155,8 +155,7 @@ def runtime_register(*, session: Session) -> Assignment:
         relay_key=relay_key(session_id=row.id, lease_sha256=row.lease_sha256),
         lease_seconds=settings.LEASE_S,
         traces_url=settings.TRACES_URL or None,
-        resume_from=resume_point(row) if row.kind == SessionKind.EPISODES else None,
-        serves=served_point(row),
+        **starting_points(row),
         journal=journal_of_one_file(journal),
         journal_files=journal,
     )

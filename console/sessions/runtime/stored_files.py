@@ -5,13 +5,13 @@ from typing import Any
 
 from django.conf import settings
 
-from console.errors import InvalidRequest
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
 from console.sessions.episodes.names import pack_key
 from console.sessions.models import Checkpoint, EpisodeRecord, Session
-from tinkerscript.wire.checkpoints import CheckpointState
+from console.sessions.starting_points import start_checkpoint
 from tinkerscript.wire.runtime import DocumentPlace, ResumePoint, StoredFile
+from tinkerscript.wire.sessions import SessionKind
 
 
 def journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
@@ -22,24 +22,32 @@ def journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
     return files[0] if files else None
 
 
+def starting_points(row: Session) -> dict[str, Any]:
+    """What an Assignment has of where its session begins and goes on. Raises InvalidRequest as ``served_point``."""
+    return {
+        "resume_from": resume_point(row) if row.kind == SessionKind.EPISODES else None,
+        "starts_from": starting_state(row),
+        "serves": served_point(row),
+        "started_from": row.started_from,
+    }
+
+
 def resume_point(row: Session) -> ResumePoint | None:
     """Where a runtime of the session goes on; None: from the start."""
     checkpoint = checkpoint_resume_get(session_id=row.id)
     return None if checkpoint is None else _point(checkpoint)
 
 
-def served_point(row: Session) -> ResumePoint | None:
-    """What a session of kind serving serves. Raises InvalidRequest for a checkpoint that is gone or was taken back."""
-    if not row.served_checkpoint_id:
+def starting_state(row: Session) -> ResumePoint | None:
+    """The state that step 0 of the session has. Raises InvalidRequest as ``served_point``."""
+    if not row.start_state_id:
         return None
-    checkpoint = Checkpoint.objects.filter(id=row.served_checkpoint_id, session__project_id=row.project_id).first()
-    if checkpoint is None:
-        raise InvalidRequest(f"The checkpoint {row.served_checkpoint_id}, which this session serves, was deleted.")
-    if checkpoint.state != CheckpointState.COMMITTED:  # its files were not what was announced: verification.py
-        raise InvalidRequest(
-            f"The checkpoint {checkpoint.id}, which this session serves, is {checkpoint.state}: {checkpoint.failure}"
-        )
-    return _point(checkpoint)
+    return _point(start_checkpoint(row, row.start_state_id)).model_copy(update={"step": 0})
+
+
+def served_point(row: Session) -> ResumePoint | None:
+    """What stands in the base model's place. Raises InvalidRequest for a checkpoint that is gone or was taken back."""
+    return _point(start_checkpoint(row, row.served_checkpoint_id)) if row.served_checkpoint_id else None
 
 
 def documents_find(*, session: Session, episode_ids: Sequence[str]) -> list[DocumentPlace]:
@@ -61,9 +69,8 @@ def documents_find(*, session: Session, episode_ids: Sequence[str]) -> list[Docu
 
 
 def _point(checkpoint: Checkpoint) -> ResumePoint:
-    assert checkpoint.step is not None, "every committed checkpoint has a step"
     files = [stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
-    return ResumePoint(checkpoint_id=checkpoint.id, step=checkpoint.step, files=files)
+    return ResumePoint(checkpoint_id=checkpoint.id, step=checkpoint.step or 0, files=files)
 
 
 def stored_file(key: str, file: dict[str, Any]) -> StoredFile:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from contextlib import suppress
 
 from django.conf import settings
 from django.db import transaction
@@ -277,4 +278,5 @@ def _prune(session: Session) -> None:
         session=session, kind=CheckpointKind.STATE, state=CheckpointState.COMMITTED, ordered=False, pinned=False
     )
     for checkpoint in automatic.order_by("-step", "-committed_at")[KEPT_STATES:]:
-        checkpoint_remove(checkpoint, reason="newer states replaced it")
+        with suppress(Conflict):  # another session began from it
+            checkpoint_remove(checkpoint, reason="newer states replaced it")

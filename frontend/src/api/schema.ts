@@ -1946,10 +1946,10 @@ export interface components {
         CheckpointProvenance: {
             /**
              * Ancestors
-             * @description Saved states that it came from, the latest first, 20 at most. Of a Tinker model: the state that it was created from, and what that one was created from.
+             * @description Saved states that it came from, the latest first, then the checkpoint that its session began from, and what that came from; 20 at most. Of a Tinker model: the state that it was created from, and so on.
              */
             ancestors: components["schemas"]["Ancestor"][];
-            /** @description What the last of these states came from. */
+            /** @description What the last of these came from. */
             ancestry_end: components["schemas"]["AncestryEnd"];
             /**
              * Base Model
@@ -4535,7 +4535,7 @@ export interface components {
         SessionCreate: {
             /**
              * Base Model
-             * @description A name in the catalogue: GET /v1/base-models.
+             * @description A name in the catalogue (GET /v1/base-models), or what this project has trained: the id of a committed checkpoint (ckp_...), or the path that a Tinker client saved it under (tinker://...).
              */
             base_model: string;
             /**
@@ -4680,7 +4680,10 @@ export interface components {
          * @description What would be started. ``config`` is the effective one: every option with the value that it would have.
          */
         SessionPlan: {
-            /** Base Model */
+            /**
+             * Base Model
+             * @description In the catalogue. Of a session that begins from a checkpoint, that one's own.
+             */
             base_model: string;
             config: components["schemas"]["SessionConfig"];
             /** @description None where the model's size is not known. */
@@ -4695,6 +4698,7 @@ export interface components {
              * @description Where it would stand now; 1 is next.
              */
             queue_position: number;
+            started_from: components["schemas"]["StartedFrom"] | null;
         };
         /**
          * SessionSort
@@ -4823,7 +4827,10 @@ export interface components {
              *     }
              */
             accounting: components["schemas"]["Accounting"];
-            /** Base Model */
+            /**
+             * Base Model
+             * @description In the catalogue. Of a session that began from a checkpoint, that one's own.
+             */
             base_model: string;
             /**
              * @default {
@@ -4905,6 +4912,8 @@ export interface components {
              * @description Of kind serving: the checkpoint that it serves; none: the base model.
              */
             served_checkpoint_id: string | null;
+            /** @description None: from the base model itself. */
+            started_from: components["schemas"]["StartedFrom"] | null;
             state: components["schemas"]["SessionState"];
             /**
              * Tags
@@ -5040,6 +5049,26 @@ export interface components {
             at: string;
             /** Request Id */
             request_id: string;
+        };
+        /**
+         * StartedFrom
+         * @description The checkpoint that a session began from. It is recorded for good; the checkpoint may be deleted later.
+         *
+         *     Of a ``model`` come the weights alone, of a ``state`` the optimizer's moments too. Steps count from 0 again.
+         */
+        StartedFrom: {
+            /** Checkpoint Id */
+            checkpoint_id: string;
+            kind: components["schemas"]["CheckpointKind"];
+            /** Session Id */
+            session_id: string;
+            /** Step */
+            step: number;
+            /**
+             * Tinker Path
+             * @description As a Tinker client named it.
+             */
+            tinker_path: string | null;
         };
         /**
          * StepMetrics

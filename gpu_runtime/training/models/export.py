@@ -21,7 +21,7 @@ COPIED = (
 )  # fmt: skip
 
 
-def full_weights(model: Any, adapter: Mapping[str, nn.Parameter], lora: LoraConfig | None) -> dict[str, Tensor]:
+def full_weights(model: Any, adapter: Mapping[str, Tensor], lora: LoraConfig | None) -> dict[str, Tensor]:
     """Every weight under the base's own name, the adapter added to the layers it is on; a tied weight once.
 
     An adapted head is a weight of its own, also where the base's is that of the embeddings.

@@ -57,6 +57,10 @@ class ModelTrainerProcess(RankProcesses):
     async def export_state(self, state: Path, folder: Path) -> None:
         await self._call("export_state", state, folder, deadline_s=WEIGHTS_S)
 
+    async def export_merged(self, saved: Path, folder: Path) -> None:
+        """The base with what ``save_state`` or ``export_sampler`` wrote of a model, as a Hugging Face folder."""
+        await self._call("export_merged", saved, folder, deadline_s=WEIGHTS_S)
+
     async def export_external(self, model_id: str, folder: Path) -> None:
         await self._call("export_external", model_id, folder, deadline_s=WEIGHTS_S)
 

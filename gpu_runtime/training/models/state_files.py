@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig, state_describe
+from gpu_runtime.training.lora import ADAPTER_CONFIG, ADAPTER_PREFIX, ADAPTER_WEIGHTS
 
 WEIGHTS, OPTIMIZER, GRADIENT = "weights.safetensors", "optimizer.safetensors", "gradient.safetensors"
 
@@ -37,6 +38,15 @@ def state_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
         raise InvalidTrainingInput(f"there is no saved state at {folder.name!r}")
     lora = state_describe(folder)["lora"]
     return load_file(folder / WEIGHTS), LoraConfig(**lora) if lora else None
+
+
+def saved_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
+    """As ``state_weights``, also of the folder of an adapter for samplers. Raises InvalidTrainingInput."""
+    if not (folder / ADAPTER_CONFIG).is_file():
+        return state_weights(folder)
+    rank = json.loads((folder / ADAPTER_CONFIG).read_text())["r"]
+    weights = load_file(folder / ADAPTER_WEIGHTS)
+    return {name.removeprefix(ADAPTER_PREFIX): weight for name, weight in weights.items()}, LoraConfig(rank=rank)
 
 
 def state_read(

@@ -37,7 +37,7 @@ from .custom_loss import GraphLoss, custom_find
 from .data_check import data_check, loss_find, settings_check, targets_check
 from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
-from .state_files import state_read, state_weights, state_write
+from .state_files import saved_weights, state_read, state_weights, state_write
 
 # Of the memory of this machine, or device, what adapters may have; the rest is the base's, the engine's and a call's.
 ADAPTERS_PART = 0.25
@@ -195,6 +195,13 @@ class BaseWithModels:
             hugging_face_export(self._policy.model, weights, base, folder)
         else:
             adapter_export(weights, lora, base, folder)
+
+    def export_merged(self, saved: Path, folder: Path) -> None:
+        """A Hugging Face folder of the base with the weights of ``saved``: a state, or an adapter for samplers."""
+        weights, lora = saved_weights(saved)
+        if lora is not None:
+            weights = full_weights(self._policy.model, weights, lora)
+        hugging_face_export(self._policy.model, weights, self._spec.base_model_path, folder)
 
     def export_external(self, model_id: str, folder: Path) -> None:
         """What a client takes elsewhere: a model of all weights as a Hugging Face folder, an adapter as peft's folder.

@@ -37,10 +37,10 @@ class References:
         if self._moving is not None:
             self._moving.save(folder)
 
-    def load(self, folder: Path) -> None:
-        """Become what ``save`` wrote."""
-        if self._moving is not None:
-            self._moving.load(folder)
+    def load(self, folder: Path, policy: nn.Module) -> None:
+        """Become what ``save`` wrote. Beside the state of a session that had none it begins at ``policy``."""
+        if self._moving is not None and not self._moving.load(folder):
+            self._moving.begin(policy)
 
 
 class EmaReference:
@@ -66,6 +66,13 @@ class EmaReference:
             mean.lerp_(local_part(parameter).to(mean.dtype), 1 - self._decay)
             _copy(weight, mean)
 
+    @torch.no_grad()
+    def begin(self, policy: nn.Module) -> None:
+        """Be ``policy``."""
+        for weight, mean, parameter in zip(self._weights, self._means, policy.parameters(), strict=True):
+            mean.copy_(local_part(parameter))
+            _copy(weight, mean)
+
     def save(self, folder: Path) -> None:
         """Write it beside a state; where weights are sharded a collective, and one weight after the other."""
         if not is_sharded(self._parameters[0]):
@@ -79,11 +86,13 @@ class EmaReference:
             if file is not None:
                 file.write(str(index), whole)
 
-    def load(self, folder: Path) -> None:
-        """Become what ``save`` wrote, of which a rank reads its part."""
+    def load(self, folder: Path) -> bool:
+        """Become what ``save`` wrote, of which a rank reads its part. False where it wrote nothing."""
         if (folder / FILE).exists():
             # Not on the device of who saved it.
             saved = torch.load(folder / FILE, map_location="cpu", mmap=True, weights_only=True)
+        elif not (folder / SHARDED_FILE / NAME).exists():
+            return False
         else:
             mapped = tensors_map(folder / SHARDED_FILE / NAME)
             saved = [mapped[str(index)] for index in range(len(self._means))]
@@ -91,6 +100,7 @@ class EmaReference:
             part = own_part(parameter, whole)
             mean.view(-1)[: part.numel()].copy_(part)
             _copy(weight, mean)
+        return True
 
 
 def _copy(weight: Tensor, mean: Tensor) -> None:

@@ -96,6 +96,12 @@ def session_request(
         raise InvalidRequest(f"The session cannot start: {sentences(failure)}", hint=hint) from failure
 
 
+def names_of(session: SessionView) -> list[str | None]:
+    """What the base model of a session may have been given as."""
+    began = session.started_from
+    return [session.base_model, *([began.checkpoint_id, began.tinker_path] if began else [])]
+
+
 def session_create(transport: Transport, wanted: SessionCreate) -> SessionView:
     """Make the session. Interrupted, as by Ctrl-C, it makes sure that none is left behind that no client knows of."""
     send = partial(

@@ -110,10 +110,10 @@ class CheckpointProvenance(Response):
     step: int | None
     base_model: str = Field(description="Of its session. Its weights began there if ancestry_end says so.")
     ancestors: list[Ancestor] = Field(
-        description="Saved states that it came from, the latest first, 20 at most. Of a Tinker model: the state that "
-        "it was created from, and what that one was created from."
+        description="Saved states that it came from, the latest first, then the checkpoint that its session began "
+        "from, and what that came from; 20 at most. Of a Tinker model: the state that it was created from, and so on."
     )
-    ancestry_end: AncestryEnd = Field(description="What the last of these states came from.")
+    ancestry_end: AncestryEnd = Field(description="What the last of these came from.")
     loads_recorded: bool = Field(description="False of a Tinker model: what its client loaded later is not recorded.")
     config: SessionConfig = Field(
         description="The session's options; resuming with another trainer_ranks changes that one."

@@ -14,7 +14,7 @@ from .checkpoints import CheckpointKind, ManifestFile
 from .config import SessionConfig
 from .events import EventKind
 from .reading.resources import ResourceSample
-from .sessions import Accounting, SessionKind
+from .sessions import Accounting, SessionKind, StartedFrom
 
 # What the columns of the server's database hold, whichever it is.
 MAX_COUNT = 2**31
@@ -31,7 +31,7 @@ class StoredFile(Response):
 
 
 class ResumePoint(Response):
-    """A committed checkpoint: the latest ``state``, or the ``model`` that is served."""
+    """A committed checkpoint, and at which step of this session it stands."""
 
     checkpoint_id: str
     step: int
@@ -58,10 +58,13 @@ class Assignment(Response):
     relay_key: str = Field(description="What the control plane sends in X-Relay-Key on internal calls.")
     lease_seconds: float
     traces_url: str | None = Field(None, description="Where the runtime exports spans of OpenTelemetry to.")
-    resume_from: ResumePoint | None = None
+    resume_from: ResumePoint | None = Field(None, description="The latest `state` of this session.")
+    starts_from: ResumePoint | None = Field(None, description="Another session's `state`, at step 0 of this one.")
     serves: ResumePoint | None = Field(
-        None, description="The `model` checkpoint that a session of kind serving serves; none: its base model."
+        None,
+        description="In the base model's place: a `model`, or what a Tinker client saved, to be added to the base.",
     )
+    started_from: StartedFrom | None = Field(None, description="For the record: the checkpoint that it began from.")
     journal: StoredFile | None = Field(
         None,
         description="The last copy of the journal where it is one file. Where it has changes, a file that is none: a "

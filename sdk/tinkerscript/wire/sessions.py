@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from .base import Request, Response
+from .checkpoints import CheckpointKind
 from .config import SessionConfig
 
 
@@ -57,7 +58,12 @@ class Budget(Request):
 class SessionCreate(Request):
     """``POST /v1/sessions``, and ``POST /v1/sessions/dry-run`` with the same body."""
 
-    base_model: str = Field(min_length=1, max_length=400, description="A name in the catalogue: GET /v1/base-models.")
+    base_model: str = Field(
+        min_length=1,
+        max_length=400,
+        description="A name in the catalogue (GET /v1/base-models), or what this project has trained: the id of a "
+        "committed checkpoint (ckp_...), or the path that a Tinker client saved it under (tinker://...).",
+    )
     name: str = Field("", max_length=120, description="What the console calls it; the id when empty.")
     config: SessionConfig = SessionConfig()
     priority: int = Field(0, ge=-100, le=100, description="Among the project's own queued sessions, higher goes first.")
@@ -136,10 +142,24 @@ class MemoryEstimate(Response):
     places: list[MemoryPlace] = Field([], description="Of what each machine or GPU holds.")
 
 
+class StartedFrom(Response):
+    """The checkpoint that a session began from. It is recorded for good; the checkpoint may be deleted later.
+
+    Of a ``model`` come the weights alone, of a ``state`` the optimizer's moments too. Steps count from 0 again.
+    """
+
+    checkpoint_id: str
+    session_id: str
+    kind: CheckpointKind
+    step: int
+    tinker_path: str | None = Field(None, description="As a Tinker client named it.")
+
+
 class SessionPlan(Response):
     """What would be started. ``config`` is the effective one: every option with the value that it would have."""
 
-    base_model: str
+    base_model: str = Field(description="In the catalogue. Of a session that begins from a checkpoint, that one's own.")
+    started_from: StartedFrom | None = None
     config: SessionConfig
     memory: MemoryEstimate | None = Field(None, description="None where the model's size is not known.")
     memory_limit_bytes: int | None = Field(None, description="What one runtime may use; None where it is not known.")
@@ -181,7 +201,8 @@ class SessionView(Response):
     project_id: str
     kind: SessionKind = SessionKind.EPISODES
     name: str
-    base_model: str
+    base_model: str = Field(description="In the catalogue. Of a session that began from a checkpoint, that one's own.")
+    started_from: StartedFrom | None = Field(None, description="None: from the base model itself.")
     served_checkpoint_id: str | None = Field(
         None, description="Of kind serving: the checkpoint that it serves; none: the base model."
     )

@@ -261,3 +261,27 @@ async def test_a_state_with_a_forged_file_fails_by_name_and_runs_nothing(model, 
         with pytest.raises(TrainerFailed, match="StateRefused: .*optim_states.pt was not loaded"):
             await again.load_state(tmp_path / "state")
     assert not (tmp_path / "made").exists()
+
+
+async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported_model(model, tmp_path) -> None:
+    async with ranks(model, 1) as first:
+        await step(first, 1)
+        await first.save_state(tmp_path / "state")
+        await first.export_model(tmp_path / "model")
+        trained = await weights(first, tmp_path / "trained")
+    moved = {"kl_coef": 0.1, "reference_decay": 0.9, "weight_decay": 0.1, "adam_beta1": 0.8}  # the state has none of it
+    async with ranks(model, 1, tmp_path / "state", **moved) as second:
+        begun = await weights(second, tmp_path / "begun")
+        assert trained.keys() == begun.keys() and all(torch.equal(trained[name], begun[name]) for name in trained)
+        own, reference = await second.logprobs(batch(2)), await second.logprobs(batch(2), reference=True)
+        assert own == reference, "the moving reference begins at the policy"
+        await second.save_state(tmp_path / "again")
+        await step(second, 1)
+    saved, again = tensors(tmp_path / "state"), tensors(tmp_path / "again")
+    assert saved.keys() == again.keys() and any("exp_avg_sq" in name for name in saved)
+    assert all(torch.equal(saved[name], again[name]) for name in saved)
+    async with ranks(str(tmp_path / "model"), 1) as third:
+        begun = await weights(third, tmp_path / "from-model")
+        assert all(torch.equal(trained[name], begun[name]) for name in trained)
+        await third.save_state(tmp_path / "fresh")
+    assert not any("exp_avg" in name for name in tensors(tmp_path / "fresh")), "its optimizer begins anew"

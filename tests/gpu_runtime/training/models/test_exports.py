@@ -117,6 +117,20 @@ def test_a_saved_state_leaves_as_its_model_does_when_that_is_long_gone(base, tmp
         trainer.export_state(tmp_path / "direct", tmp_path / "nothing")
 
 
+@pytest.mark.parametrize(
+    ("lora", "kind"), [(LoraConfig(4, seed=1), "state"), (LoraConfig(4, seed=1), "sampler"), (None, "state")],
+    ids=["adapter", "adapter for samplers", "all weights"],
+)  # fmt: skip
+def test_what_a_client_saved_becomes_the_base_of_another_session(base, tmp_path, lora, kind):
+    trainer = trained(base, lora)
+    {"state": trainer.save_state, "sampler": trainer.export_sampler}[kind]("m", tmp_path / "saved")
+    fresh = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, "", "cpu", 2))
+    fresh.export_merged(tmp_path / "saved", tmp_path / "merged")
+    assert worst(plain(base), trainer) > 0.1
+    assert worst(plain(tmp_path / "merged"), trainer) < 1e-5
+    AutoTokenizer.from_pretrained(tmp_path / "merged")
+
+
 def test_a_model_of_all_weights_leaves_as_a_hugging_face_folder(base, tmp_path):
     trainer = trained(base, None)
     trainer.export_sampler("m", tmp_path / "model")

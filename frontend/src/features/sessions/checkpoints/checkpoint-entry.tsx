@@ -5,7 +5,7 @@ import { isPending } from "../../../api/checkpoints";
 import { isExported } from "../../../api/offline";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
-import { Button } from "../../../ui/button";
+import { Button, ButtonLink } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
 import { ago, bytes, dateTime, number } from "../../../ui/format";
 import { IconButton } from "../../../ui/icon-button";
@@ -65,12 +65,20 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
       {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
       {opens && (
         <Collapsible.Content>
-          {actions && checkpoint.kind === "model" && (
-            <div className="flex items-center gap-3 border-t border-line bg-sunken px-4 pt-2 pl-9 text-xs">
-              <Button className="h-6 px-2 text-xs" disabled={actions.isServing} onClick={actions.onServe}>
-                Serve this model
-              </Button>
-              <span className="text-muted">An engine answers calls of it, without a trainer.</span>
+          {actions && (
+            <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-t border-line bg-sunken px-4 pt-2 pl-9 text-xs">
+              <ButtonLink className="h-6 px-2 text-xs" to={`/sessions/new?from=${checkpoint.session_id}&checkpoint=${checkpoint.id}`}>
+                Train further from here
+              </ButtonLink>
+              <span className="text-muted">{checkpoint.kind === "state" ? "A new session begins with its weights and its optimizer." : "A new session begins with its weights."}</span>
+              {checkpoint.kind === "model" && (
+                <>
+                  <Button className="h-6 px-2 text-xs" disabled={actions.isServing} onClick={actions.onServe}>
+                    Serve this model
+                  </Button>
+                  <span className="text-muted">An engine answers calls of it, without a trainer.</span>
+                </>
+              )}
             </div>
           )}
           <Provenance checkpoint={checkpoint} />

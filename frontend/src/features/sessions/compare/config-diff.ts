@@ -13,6 +13,7 @@ export interface DiffRow {
 export function diffRows(sessions: readonly Session[]): DiffRow[] {
   const asked = sessions.map((session) => ({
     "base model": session.base_model,
+    "began from": session.started_from?.checkpoint_id ?? "base model",
     ...Object.fromEntries(Object.entries(session.budget).map(([name, value]) => [`budget ${name}`, value])),
     ...session.config,
   })) as Record<string, Parameters<typeof valueText>[0] | undefined>[];

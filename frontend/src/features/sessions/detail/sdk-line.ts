@@ -4,9 +4,9 @@ import type { Session } from "../../../api/types";
 const WIDTH = 88;
 
 /** `changed`: the names of the options that differ from their defaults. */
-export function sdkLine(session: Pick<Session, "base_model" | "config">, changed: readonly string[]): string {
+export function sdkLine(session: Pick<Session, "base_model" | "started_from" | "config">, changed: readonly string[]): string {
   const config = session.config as unknown as Record<string, unknown>;
-  const given = [JSON.stringify(session.base_model), ...changed.map((name) => `${name}=${literal(config[name])}`)];
+  const given = [JSON.stringify(session.started_from?.checkpoint_id ?? session.base_model), ...changed.map((name) => `${name}=${literal(config[name])}`)];
   const line = `TinkerScript(${given.join(", ")})`;
   return line.length <= WIDTH ? line : `TinkerScript(\n${given.map((one) => `    ${one},\n`).join("")})`;
 }

@@ -38,7 +38,7 @@ const OF_RUNS: Record<SessionAction, Words> = {
     button: "Stop",
     title: "Stop this session?",
     description:
-      "It ends once its state is safe and cannot be started again. Committed checkpoints stay downloadable; export the model first if you want its latest weights.",
+      "It ends once its state is safe. Committed checkpoints stay, to be downloaded or to train further from; export the model first if you want its latest weights.",
     action: "Stop session",
   },
   delete: {

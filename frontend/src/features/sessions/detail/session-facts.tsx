@@ -1,4 +1,5 @@
 // The few numbers that answer "how is it going" at a glance.
+import { Link } from "react-router";
 import type { Session, StepMetrics } from "../../../api/types";
 import { Fact } from "../../../ui/fact";
 import { ago, dateTime, number, restartsText, seconds } from "../../../ui/format";
@@ -10,6 +11,14 @@ export function policyText(maxStaleness: number): string {
 
 function weightsText(loraRank: number): string {
   return loraRank === 0 ? "all weights" : `LoRA of rank ${number(loraRank)}`;
+}
+
+function BeganFrom({ checkpoint: { session_id: of, kind, step, checkpoint_id: id } }: { checkpoint: NonNullable<Session["started_from"]> }) {
+  return (
+    <Link to={`/sessions/${of}`} title={id} className="block truncate rounded text-xs text-accent hover:underline">
+      from the {kind} of step {number(step)} of another run
+    </Link>
+  );
 }
 
 export function SessionFacts({ session, last }: { session: Session; last: StepMetrics | undefined }) {
@@ -34,6 +43,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
         <span className="block truncate text-sm" title={session.base_model}>
           {session.base_model}
         </span>
+        {session.started_from && <BeganFrom checkpoint={session.started_from} />}
       </Fact>
       <Fact term="Created" note={restartsText(session.restarts)}>
         <span className="text-sm" title={dateTime(session.created_at)}>

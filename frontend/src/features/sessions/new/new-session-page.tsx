@@ -22,18 +22,20 @@ import { advancedGroups, MAIN_GROUPS } from "./config-layout";
 import { serverErrors } from "./form-errors";
 import { refusedPlan } from "./plan";
 import { PlanPanel } from "./plan-panel";
-import { EMPTY, startOf, withKept, withText, type Start } from "./run-again";
+import { EMPTY, isTrained, startOf, withKept, withText, type Start } from "./run-again";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
+const DEFAULTS = Object.fromEntries(FIELDS.map((field) => [field.name, field.default]));
 const ADVANCED = advancedGroups(FIELDS);
 
-/** `?from=` names the session whose options the form begins with. */
+/** `?from=` names the session whose options the form begins with, `?checkpoint=` one of its checkpoints to go on from. */
 export function NewSessionPage() {
   const [address] = useSearchParams();
   const from = address.get("from") ?? "";
+  const checkpoint = address.get("checkpoint") ?? "";
   const { data, error } = useQuery({ ...sessionQuery(from), enabled: from !== "", refetchInterval: false });
   if (from === "") return <NewSessionForm start={EMPTY} />;
-  if (data) return <NewSessionForm key={from} start={startOf(data, FIELDS)} />;
+  if (data) return <NewSessionForm key={from + checkpoint} start={startOf(data, FIELDS, checkpoint)} />;
   return error ? <ErrorNotice error={error} /> : <Loading />;
 }
 
@@ -74,7 +76,8 @@ function NewSessionForm({ start }: { start: Start }) {
     forget();
     setChecked({ ...options.errors, ...turn.errors });
     if (Object.keys({ ...options.errors, ...turn.errors }).length > 0) return;
-    to.mutate({ base_model: baseModel, name: name.trim(), config: withKept(options.values, start, texts), ...turn.values } as SessionCreate);
+    const config = { ...(isTrained(baseModel) ? DEFAULTS : {}), ...withKept(options.values, start, texts) };
+    to.mutate({ base_model: baseModel, name: name.trim(), config, ...turn.values } as SessionCreate);
   }
 
   /** An answer is about what was sent: it goes when that changes. */
@@ -105,7 +108,7 @@ function NewSessionForm({ start }: { start: Start }) {
           <div className="grid grid-cols-2 gap-x-5 gap-y-4 p-4">
             <SelectField
               label="Base model"
-              description={modelText(models.data?.items.find((model) => model.name === baseModel))}
+              description={isTrained(baseModel) ? TRAINED : modelText(models.data?.items.find((model) => model.name === baseModel))}
               error={errors.base_model}
               value={baseModel}
               onChange={(event) => {
@@ -160,6 +163,8 @@ function NewSessionForm({ start }: { start: Start }) {
     </form>
   );
 }
+
+const TRAINED = "A checkpoint of this project. A model gives its weights, a state its optimizer too. Steps count from 0.";
 
 /** The catalogue's, and one that another run had and that is no longer in it: the server says what is to be done. */
 function offered(models: { name: string }[], chosen: string): string[] {

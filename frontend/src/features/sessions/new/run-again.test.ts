@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import schema from "../../../api/session-config.json";
 import { readTurn } from "../budget";
 import { configFields, readForm, type OptionSchema } from "../config-fields";
-import { KEPT, startOf, withKept, withText } from "./run-again";
+import { isTrained, KEPT, startOf, withKept, withText } from "./run-again";
 
 const fields = configFields(schema as unknown as OptionSchema);
 const defaults = Object.fromEntries(fields.map((field) => [field.name, field.default]));
@@ -37,6 +37,13 @@ test("what was kept is dropped by the choice of the default, and taken back", ()
   expect(withKept(readForm(fields, dropped).values, start, dropped)).not.toHaveProperty("model_names");
   const back = withText(dropped, "model_names", KEPT);
   expect(withKept(readForm(fields, back).values, start, back)).toHaveProperty("model_names", { "gpt-4o": "planner" });
+});
+
+test("a checkpoint stands in the base model's place, with the options of its run; a run that began from one begins there again", () => {
+  expect(startOf(run, fields, "ckp_1")).toMatchObject({ baseModel: "ckp_1", texts: { grpo_n: "4", loss: "dapo" } });
+  const began = { ...run, started_from: { checkpoint_id: "ckp_2", session_id: "ses_0", kind: "state", step: 3, tinker_path: null } } as typeof run;
+  expect(startOf(began, fields).baseModel).toBe("ckp_2");
+  expect(["ckp_1", "tinker://tnk_1:train:0/weights/a", "m"].map(isTrained)).toEqual([true, true, false]);
 });
 
 test("a run without a name of its own gives none away", () => {

@@ -1,4 +1,4 @@
-// A session's options as the form's texts: another run begins with what this one had.
+// A session's options as the form's texts: another run begins with what this one had, or goes on from what it trained.
 import type { Session } from "../../../api/types";
 import { defaultText, type ConfigField, type OptionValue } from "../config-fields";
 
@@ -14,7 +14,7 @@ export interface Start {
 
 export const EMPTY: Start = { baseModel: "", name: "", texts: {}, kept: {} };
 
-export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "config" | "priority" | "budget">, fields: ConfigField[]): Start {
+export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "started_from" | "config" | "priority" | "budget">, fields: ConfigField[], checkpoint = ""): Start {
   const config = session.config as unknown as Record<string, OptionValue | object>;
   const texts: Record<string, string> = {};
   const kept: Record<string, unknown> = {};
@@ -29,7 +29,8 @@ export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "c
   if (steps !== null) texts["budget.steps"] = String(steps);
   if (wallS !== null) texts["budget.wall_s"] = String(wallS / HOUR_S);
   if (deviceS !== null) texts["budget.device_s"] = String(deviceS / HOUR_S);
-  return { baseModel: session.base_model, name: session.name === session.id ? "" : session.name, texts, kept };
+  const began = checkpoint || session.started_from?.checkpoint_id;
+  return { baseModel: began ?? session.base_model, name: session.name === session.id ? "" : session.name, texts, kept };
 }
 
 function textOf(value: OptionValue): string {
@@ -43,6 +44,11 @@ export const KEPT = "kept from the run";
 export function withText(texts: Record<string, string>, name: string, text: string): Record<string, string> {
   const others = Object.fromEntries(Object.entries(texts).filter(([one]) => one !== name));
   return text === KEPT ? others : { ...others, [name]: text };
+}
+
+/** Whether a base model's name is that of something trained: with a state, an option that is left out is the state's. */
+export function isTrained(baseModel: string): boolean {
+  return baseModel.startsWith("ckp_") || baseModel.startsWith("tinker://");
 }
 
 /** What is sent: what was typed, and of the kept options those in whose place nothing was typed. */

@@ -1,0 +1,56 @@
+"""Where the base model of a session lies on this machine, fetched if a checkpoint stands in its place.
+
+A ``model`` checkpoint is a Hugging Face folder. What a Tinker client saved is a state or an adapter: its weights are
+added to the base model, once for this volume, by the trainer of such models in a process that ends with it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.file_progress import report_file_progress
+from gpu_runtime.health.status import Status
+from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.object_store.staging import folder_publish
+from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.placement import gpus_visible
+from gpu_runtime.training.models.process import ModelTrainerProcess
+from gpu_runtime.training.rank_spec import dtype_name
+from tinkerscript.wire.runtime import Assignment
+
+
+async def base_fetched(store: ObjectStore, assignment: Assignment, volume: Path, status: Status) -> Assignment:
+    """``assignment`` with the folder that its session begins from.
+
+    Raises CheckpointDeleted, StoreUnavailable, DiskFull, ModelUnsupported, TrainerFailed.
+    """
+    if assignment.serves is None:
+        return assignment
+    status.begin(Phase.RESTORING, "fetching the model")
+    folder = volume / "checkpoints" / assignment.serves.checkpoint_id
+    await store.checkpoint_fetch(assignment.serves, folder, on_progress=status.advance)
+    if not (folder / "config.json").exists():
+        folder = await _merged(assignment, folder, status.advance)
+    status.begin(Phase.LOADING, "loading the engine and the trainer")
+    return assignment.model_copy(update={"base_model_path": str(folder)})
+
+
+async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], None]) -> Path:
+    """The base model with the weights of ``saved``, as a Hugging Face folder."""
+    folder = saved.with_name(f"{saved.name}-merged")
+    if folder.exists():
+        return folder
+    dtype = dtype_name(assignment.config.dtype, "cuda" if gpus_visible() else "cpu")
+    config = assignment.config.model_copy(update={"dtype": dtype})
+    trainer = ModelTrainerProcess(assignment.base_model_path, config, "cpu")
+    trainer.on_progress = advance
+    try:
+        with folder_publish(folder) as staging:
+            async with report_file_progress(staging, advance):
+                await trainer.export_merged(saved, staging)
+    except InvalidTrainingInput as refused:  # the client's files, which no other try changes
+        raise ModelUnsupported(f"{saved.name} cannot be added to {assignment.base_model}: {refused}") from refused
+    finally:
+        await trainer.close()
+    return folder
