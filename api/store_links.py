@@ -1,7 +1,7 @@
 """Objects of the store by signed path, ``/store/...``: for clients that do not reach the store itself.
 
 It verifies the path's signature (console/object_store/links.py), asks no database, and has bytes pass as they come: at
-most BUFFER_BYTES of an object are in memory, and a client that reads or writes slowly makes the store wait.
+most twice BUFFER_BYTES of an object are in memory, and a client that reads or writes slowly makes the store wait.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from console.object_store.links import BadLink, Link, link_of
 from console.server.request_limits import Receive, Send, error_send, request_id_of
 from tinkerscript.wire.errors import ErrorCode, ErrorDetail
 
-BUFFER_BYTES = 256 << 10
+BUFFER_BYTES = 512 << 10
 STORE_URL_S = 300  # of the URL that the store gets from here; it looks at the beginning alone
 STORE_SILENT_S = 60.0
 # Under way in this process. A session may have a quarter, so that no one client keeps the others out.
@@ -141,7 +141,7 @@ async def _read_through(link: Link, scope: dict[str, Any], send: Send) -> None:
         is_body = response.status in (200, 206) and scope["method"] == "GET"
         await send({"type": "http.response.start", "status": response.status, "headers": _headers(link, response)})
         if is_body:
-            async for chunk in response.content.iter_any():
+            async for chunk, _ in response.content.iter_chunks():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
