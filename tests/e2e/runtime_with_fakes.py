@@ -64,8 +64,9 @@ async def tinker_fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeS
 
 
 @asynccontextmanager
-async def served_fake_open(assignment: Assignment, folder: str) -> AsyncIterator[FakeEngine]:
+async def served_fake_open(assignment: Assignment) -> AsyncIterator[FakeEngine]:
     """An engine alone, whose answers depend on the weights of the folder, where a fake trainer left some."""
+    folder = assignment.base_model_path
     engine = FakeEngine(LightTokenizer(Path(folder)), context_length=assignment.config.max_context_length)
     if (weights := Path(folder) / WEIGHTS).exists():
         engine.weights_text = weights.read_text()

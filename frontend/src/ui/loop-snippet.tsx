@@ -19,36 +19,26 @@ const DEFAULT_GRPO_N = 8;
 export function loopSnippet(target: Target): string {
   const attach = "sessionId" in target;
   const argument = attach ? `session_id=${JSON.stringify(target.sessionId)}` : `base_model=${JSON.stringify(target.baseModel)}`;
-  return `from tinkerscript import TinkerScript, WorkflowOutput
+  return `from tinkerscript import TinkerScript
 
 TASKS = ["What is 3 + 4?", "What is 6 + 1?", "What is 2 + 5?", "What is 5 + 2?"]
-NUM_EPOCH, GRPO_N = 10, ${String(attach ? target.grpoN : DEFAULT_GRPO_N)}
+NUM_EPOCH, GRPO_N = 10, ${String(attach ? target.grpoN : DEFAULT_GRPO_N)}  # so many attempts at a task are compared with each other
 
-tinkerjet_remote = TinkerScript(${argument})
-
-# Your agent: any code that calls an OpenAI-compatible model.
-def execute_agent(task, episode):
+# Your agent: any code that calls an OpenAI-compatible model. It returns the reward.
+def run_agent(task, episode):
     answer = episode.openai().chat.completions.create(
         model=episode.model, max_tokens=32, messages=[{"role": "user", "content": task}])
-    return WorkflowOutput(reward=float("7" in answer.choices[0].message.content))
+    return float("7" in answer.choices[0].message.content)
 
-def rollout(task):
-    try:
-        api_baseurl_key = tinkerjet_remote.begin_episode()
-        workflow_output = execute_agent(task, api_baseurl_key)
-        tinkerjet_remote.end_episode(workflow_output)
-        return workflow_output.reward
-    except Exception as error:
-        print("Episode abandoned:", error)
-        return 0.0
-
-for epoch in range(NUM_EPOCH):
-    for task in TASKS:
-        for i in range(GRPO_N):
-            print(f"{epoch}-{task}-run:{i}-{rollout(task)}")
-
-tuned_model_checkpoint = tinkerjet_remote.download_tuned_model()
-tinkerjet_remote.close()
+with TinkerScript(${argument}) as session:  # the session ends with the block
+    for epoch in range(NUM_EPOCH):
+        for task in TASKS:
+            for attempt in range(GRPO_N):
+                with session.begin_episode() as episode:  # what raises here abandons the episode
+                    reward = run_agent(task, episode)
+                    session.end_episode(reward)
+                print(f"{epoch}-{task}-run:{attempt}-{reward}")
+    print(session.download_tuned_model())
 `;
 }
 
