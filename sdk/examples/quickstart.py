@@ -64,7 +64,7 @@ def shuffled(order: random.Random) -> list[tuple[str, str]]:
 
 
 def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
-    """The loop of the README, on one thread."""
+    """One thread, by the names of the first design: ``tinkerjet_remote`` for the session, ``api_baseurl_key``."""
 
     def rollout(task):
         try:
@@ -122,6 +122,7 @@ def main() -> None:
             with RewardProgress(total=NUM_EPOCH * NUM_TASKS * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
                 train(tinkerjet_remote, progress)
             tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
+            tinkerjet_remote.plot(server.folder / "reward.svg")  # the picture of the first page
             rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
         print(curve(rewards, title="mean reward by step"))
         after = score_folder(

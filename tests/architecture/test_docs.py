@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import io
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from support.documented import FRAGMENTS, blocks, key_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("api", "console", "gpu_runtime", "sdk/tinkerscript")
 FOLDERS = ("api", "console", "gpu_runtime", "sdk", "frontend", "tests", "docker", "docs", "requirements")
@@ -20,6 +23,7 @@ FOLDERS = ("api", "console", "gpu_runtime", "sdk", "frontend", "tests", "docker"
 NAMED = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*-]*(?:::\w+)?|\b[\w.-]+\.(?:md|toml|json|yml)\b")
 SETTING = re.compile(r"\b(?:TINKERSCRIPT_[A-Z_]+|S3_[A-Z_]+|DATABASE_URL|REDIS_URL)\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OTHERS = {"agentlightning", "tinker"}  # they stand in environments of their own, where the examples run
 MADE_LATER = {"backup.json", "frontend/dist", "frontend/node_modules", "config.json"}  # by set-up, a backup, a model
 
 
@@ -145,6 +149,32 @@ def test_python_examples_parse_and_import_what_exists():
                 module = importlib.import_module(node.module)
                 absent = [alias.name for alias in node.names if not hasattr(module, alias.name)]
                 assert (page, absent) == (page, [])
+
+
+def test_what_runs_alone_and_what_is_a_part_is_known_of_each_example():
+    """The whole ones run in tests/e2e/test_snippets.py; every name that a part imports is there."""
+    found = blocks()
+    assert [(block.page, block.code) for block in found] == examples()
+    parts = [(page, begins) for block in found for page, begins in FRAGMENTS if _is(block, page, begins)]
+    assert sorted(parts) == sorted(FRAGMENTS), "one block of each name, and no name of a block that is gone"
+    whole = [key_of(block) for block in found if block.reason is None]
+    assert len(whole) == len(set(whole)) >= 5
+    for block in found:
+        for node in ast.walk(ast.parse(block.code, block.page)):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            absent = [name for name in names if name not in OTHERS and importlib.util.find_spec(name) is None]
+            assert (block.page, absent) == (block.page, [])
+
+
+def _is(block, page, begins):
+    return block.page == page and block.code.startswith(begins)
+
+
+def test_links_of_the_first_page_lead_to_files():
+    text = (ROOT / "README.md").read_text()
+    targets = [target for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in target]
+    assert len(targets) > 8 and [target for target in targets if target not in tracked()] == []
 
 
 def test_examples_call_only_methods_and_options_that_exist():

@@ -1,7 +1,6 @@
 """The whole loop over real sockets: the SDK, the server, the gateway and the journal are real, the model is a fake."""
 
 import asyncio
-import re
 import sqlite3
 import threading
 import time
@@ -12,17 +11,40 @@ from types import SimpleNamespace
 
 import aiohttp
 import pytest
-from e2e.loop_server import ROOT, LoopServer, until
+from e2e.loop_server import LoopServer, until
 from e2e.playing import QUESTION, check_weights, execute_agent, ledger, play, reward_of
 
 from tinkerscript import TinkerScript, WorkflowOutput
 from tinkerscript.wire.events import EventKind, EventPage
 
+FIRST_DESIGN = """
+from tinkerscript import TinkerScript
 
-async def test_the_printed_loop_runs_as_it_is_printed(
+
+def rollout(task):
+    try:
+        api_baseurl_key = tinkerjet_remote.begin_episode()
+        workflow_output = execute_agent(task, api_baseurl_key)
+        tinkerjet_remote.end_episode(workflow_output)
+        return workflow_output.reward
+    except Exception:
+        print("Episode abandoned")
+        return 0.0
+
+
+tinkerjet_remote = TinkerScript(base_model="SmolLM2-135M-Instruct")
+for epoch in range(NUM_EPOCH):
+    for task in dataset.get_training_tasks():
+        for i in range(GRPO_N):
+            print(f"{epoch}-{task}-run:{i}-{rollout(task)}")
+tuned_model_checkpoint = tinkerjet_remote.download_tuned_model()
+tinkerjet_remote.close()
+"""
+
+
+async def test_the_loop_of_the_first_design_runs_as_it_was_drawn(
     loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = re.search(r"```python\n(from tinkerscript.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TINKERSCRIPT_BASE_URL", loop_server.url)
     monkeypatch.setenv("TINKERSCRIPT_API_KEY", loop_server.api_key)
@@ -32,7 +54,7 @@ async def test_the_printed_loop_runs_as_it_is_printed(
         "NUM_EPOCH": 2,
         "GRPO_N": 8,
     }
-    await asyncio.to_thread(exec, compile(program, "README.md", "exec"), names)
+    await asyncio.to_thread(exec, compile(FIRST_DESIGN, "first_design.py", "exec"), names)
     lines = capsys.readouterr().out.splitlines()
     assert [line.rpartition("-")[0] for line in lines] == [
         f"{epoch}-{task}-run:{i}" for epoch in range(2) for task in ("rain", "snow", "hail") for i in range(8)
