@@ -91,8 +91,7 @@ SECRET_KEY, SECRET_KEY_FALLBACKS = _keys[0], [key for key in _keys[1:] if key]
 # Proves that the audit log was written here. Never rotated: entries of years ago are checked with it.
 AUDIT_KEY_FILE = DATA / "audit_key"
 AUDIT_KEY = read_text("TINKERSCRIPT_AUDIT_KEY", "") or read_or_create(AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64))
-# The relay hands requests to any host name that reaches it; cookies and CSRF are bound to PUBLIC_URL below.
-ALLOWED_HOSTS = ["*"]
+ALLOWED_HOSTS = ["*"]  # the relay takes any name that reaches it; cookies and CSRF are bound to PUBLIC_URL below
 # Beside root and this process's own: whose ports of this machine a secret is sent to.
 TRUSTED_USERS = read_users(TRUSTED)
 METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")
@@ -106,13 +105,11 @@ MAX_RUNTIMES = read_int("TINKERSCRIPT_MAX_RUNTIMES", 1, low=1, high=1024)
 LEASE_S = 15.0
 # A runtime that is alive but silent is left this long beyond its lease: a restarting server must not cost a session.
 SILENCE_GRACE_S = 30.0
-# Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU takes minutes.
-# A runtime registers before it loads anything; the long one here is for a machine so busy that even that takes minutes.
-# One that finds no server gives up by itself, after ten minutes and with its reason in its log.
+# Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU takes minutes, and on
+# a busy machine even the registration. A runtime that finds no server gives up by itself after ten minutes.
 PROGRESS_DEADLINES_S = {"provisioning": 900.0, "loading": 900.0, "ready": 900.0}
-# An end that was asked for: longest time without progress, and longest in all (a last checkpoint may be large).
-STOP_GRACE_S = 60.0
-STOP_DEADLINE_S = 1800.0
+STOP_GRACE_S = 60.0  # of an end that was asked for: longest time without progress
+STOP_DEADLINE_S = 1800.0  # and in all: a last checkpoint may be large
 MAX_RESTARTS = 5
 DISK_FLOOR_BYTES = 1 << 30
 
