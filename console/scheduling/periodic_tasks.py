@@ -54,6 +54,7 @@ RETENTION_TASKS = (
 MAIL_TASKS = (alerts_mail,)
 BUDGET_TASKS = (sessions_over_budget_stop,)
 PAUSE_S = 1.0
+IDLE_PAUSE_S = 5.0  # while no session runs or waits
 RETENTION_PAUSE_S = 60.0
 END_S = 15.0  # longer than one delivery may take
 
@@ -61,19 +62,20 @@ END_S = 15.0  # longer than one delivery may take
 class PeriodicTasks:
     """Deliver webhooks, stop what is over its budget, remove deleted bytes, keep logs small.
 
-    Several processes may do it at once.
+    Several processes may do it at once. ``is_idle`` returns whether no session runs or waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_idle: Callable[[], bool] = lambda: False) -> None:
+        self._is_idle = is_idle
         self._stop = threading.Event()
         webhooks = partial(deliveries_send, stopped=self._stop.is_set)
-        kinds: dict[str, tuple[Sequence[Callable[[], object]], float]] = {
-            "periodic-tasks": (PERIODIC_TASKS, PAUSE_S),
-            "hashing": (HASHING_TASKS, PAUSE_S),
-            "retention": (RETENTION_TASKS, RETENTION_PAUSE_S),
-            "budgets": (BUDGET_TASKS, PAUSE_S),
-            "mails": (MAIL_TASKS, PAUSE_S),
-            "webhooks": ((webhooks,), PAUSE_S),
+        kinds: dict[str, tuple[Sequence[Callable[[], object]], float, float]] = {
+            "periodic-tasks": (PERIODIC_TASKS, PAUSE_S, IDLE_PAUSE_S),
+            "hashing": (HASHING_TASKS, PAUSE_S, IDLE_PAUSE_S),
+            "retention": (RETENTION_TASKS, RETENTION_PAUSE_S, RETENTION_PAUSE_S),
+            "budgets": (BUDGET_TASKS, PAUSE_S, IDLE_PAUSE_S),
+            "mails": (MAIL_TASKS, PAUSE_S, IDLE_PAUSE_S),
+            "webhooks": ((webhooks,), PAUSE_S, PAUSE_S),  # a person may wait for the one that tests a receiver
         }
         self._threads = [
             threading.Thread(target=self._run, args=work, name=name, daemon=True) for name, work in kinds.items()
@@ -96,7 +98,7 @@ class PeriodicTasks:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _run(self, tasks: Sequence[Callable[[], object]], pause_s: float) -> None:
+    def _run(self, tasks: Sequence[Callable[[], object]], pause_s: float, idle_s: float) -> None:
         while not self._stop.is_set():
             for task in tasks:
                 try:
@@ -104,7 +106,7 @@ class PeriodicTasks:
                     task()
                 except Exception:  # a store that is away must not keep the others from their turn
                     log.exception("%s failed; its next round looks at everything anew", _name(task))
-            self._stop.wait(pause_s)
+            self._stop.wait(idle_s if self._is_idle() else pause_s)
         connections.close_all()
 
 

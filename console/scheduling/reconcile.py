@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 KILL_GRACE_S = 5.0
 UNENDED_DEADLINE = timedelta(minutes=10)  # so long a runtime that was killed may keep its session's place
+IDLE_S = 4.0  # between ticks where nothing runs or waits; the lease lasts longer
 PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped, not the runtimes
 COLUMNS_READ = (
     "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
@@ -71,6 +72,7 @@ class Reconciler:
         self._holder = holder_new()
         self._last_tick: datetime | None = None
         self._tick_s = self._led_at = 0.0
+        self.is_idle = False
         self._draining = False
         self._places = {HERE, *self._elsewhere}
         self._led: dict[str, datetime] = {}  # since when; silence before it was ours, and no runtime is blamed for it
@@ -80,6 +82,7 @@ class Reconciler:
     def reconcile_once(self) -> bool:
         """One tick; False when others lead every place. An error in one session does not keep it from the others."""
         now, began = timezone.now(), time.monotonic()
+        self.is_idle = False
         self._lead(now)
         if not self._led:
             return False
@@ -89,19 +92,28 @@ class Reconciler:
         rows = self._mine(Session.objects.only(*COLUMNS_READ))
         running = rows.filter(state__in=WITH_RUNTIME)
         launched = rows.filter(launch_handle__isnull=False).exclude(state__in=WITH_RUNTIME)
-        for session in [*running, *launched]:
+        sessions = [*running, *launched]
+        for session in sessions:
             if self._lead_on(session.place):
                 self._guarded(self._reconcile, session)
         self._away.forget_ended()
         if HERE in self._led:
             devices_release(known=self._devices)
         # A server where nothing waits computes no order twice a second.
-        if not self._draining and self._mine(Session.objects.filter(state=SessionState.QUEUED)).exists():
+        is_queued = self._mine(Session.objects.filter(state=SessionState.QUEUED)).exists()
+        if is_queued and not self._draining:
             self._start_queued(now)
         if self._warm and HERE in self._led:
             self._keep_warm(self._warm)
+        self.is_idle = not (sessions or is_queued or (self._warm and self._warm.is_changing))
         self._tick_s = time.monotonic() - began
         return True
+
+    def is_due(self) -> bool:
+        """Whether to tick now: after a tick that found nothing to do, only for new work or after ``IDLE_S``."""
+        if not self.is_idle or time.monotonic() - self._led_at >= IDLE_S:
+            return True
+        return Session.objects.filter(state__in=(SessionState.QUEUED, *WITH_RUNTIME)).exists()
 
     def share(self) -> None:
         """Between two ticks: give and ask for places, so that each reconciler leads as many as the others."""

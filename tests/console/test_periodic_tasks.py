@@ -67,6 +67,22 @@ def test_neither_budgets_nor_webhooks_wait_for_a_store_that_hangs(monkeypatch) -
         running.close()
 
 
+def test_all_but_webhooks_pause_longer_while_the_reconciler_is_idle(monkeypatch) -> None:
+    rounds, webhooks = Rounds(), Rounds()
+    monkeypatch.setattr(periodic_tasks, "PAUSE_S", 0.01)
+    monkeypatch.setattr(periodic_tasks, "IDLE_PAUSE_S", 60.0)
+    for name in ("PERIODIC_TASKS", "HASHING_TASKS", "RETENTION_TASKS", "MAIL_TASKS", "BUDGET_TASKS"):
+        monkeypatch.setattr(periodic_tasks, name, ())
+    monkeypatch.setattr(periodic_tasks, "BUDGET_TASKS", (rounds,))
+    monkeypatch.setattr(periodic_tasks, "deliveries_send", lambda stopped: webhooks())
+    running = PeriodicTasks(is_idle=lambda: True)
+    running.start()
+    try:
+        assert webhooks.third.wait(WAIT_S) and rounds.count == 1
+    finally:
+        running.close()
+
+
 def test_budgets_are_watched_and_what_expired_goes() -> None:
     assert sessions_over_budget_stop in periodic_tasks.BUDGET_TASKS
     assert expired_remove in periodic_tasks.RETENTION_TASKS

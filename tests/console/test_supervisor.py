@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from console.scheduling import processes
-from console.scheduling.children.health import Limits
-from console.scheduling.children.supervisor import Child, Supervisor
+from console.scheduling.children import supervisor
+from console.scheduling.children.health import ChildHealth, Limits
+from console.scheduling.children.supervisor import Child, Signals, Supervisor
 from console.scheduling.processes import wait_until
 
 pytestmark = pytest.mark.system
 
-QUICK = Limits(stopped_s=0.3, silent_s=0.4, starting_s=2.0, look_every_s=0.05)
+QUICK = Limits(stopped_s=0.3, silent_s=0.4, starting_s=2.0, look_every_s=0.05, probe_every=1)
 SLEEP = "import time; print('up', flush=True); time.sleep(120)"
 WAIT_S = 30
 
@@ -142,3 +143,29 @@ def test_children_that_do_not_end_have_their_grace_together(tmp_path: Path, monk
     assert not any(is_there(child.process.pid) for child in children[1:]) and list(tmp_path.glob("*.json")) == []
     monkeypatch.undo()
     assert children[0].process.wait(WAIT_S) == -signal.SIGKILL
+
+
+def test_a_signal_and_the_end_of_a_child_end_a_wait(monkeypatch) -> None:
+    handlers = {}
+    monkeypatch.setattr(supervisor.signal, "signal", lambda number, handler: handlers.setdefault(number, handler))
+    signals = Signals()
+    handlers[signal.SIGCHLD](signal.SIGCHLD, None)
+    signals.wait(WAIT_S)
+    assert signals.asked == 0
+    handlers[signal.SIGINT](signal.SIGINT, None)
+    signals.wait(WAIT_S)
+    assert signals.asked == 1
+
+
+def test_a_probe_is_asked_less_often_than_the_kernel(monkeypatch) -> None:
+    looks, looks_at_probe = [], []
+    monkeypatch.setattr(processes, "stat_read", looks.append)
+
+    def probe() -> bool:
+        looks_at_probe.append(len(looks))
+        return True
+
+    health = ChildHealth(os.getpid(), probe, replace(QUICK, look_every_s=0.001, probe_every=3))
+    assert wait_until(lambda: len(looks_at_probe) >= 2, timeout_s=WAIT_S)
+    health.close()
+    assert looks_at_probe[:2] == [3, 6]

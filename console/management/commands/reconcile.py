@@ -45,14 +45,16 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         if suspended := foreign_runtimes_forget():
             log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
-        reconciler, tasks = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm), PeriodicTasks()
+        reconciler = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm)
+        tasks = PeriodicTasks(is_idle=lambda: reconciler.is_idle)
         tasks.start()
         while not pause.is_over:
             began = time.monotonic()
             try:
                 close_old_connections()
-                reconciler.reconcile_once()
-                reconciler.share()
+                if reconciler.is_due():
+                    reconciler.reconcile_once()
+                    reconciler.share()
             except Exception:
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
             pause.wait(min(TICK_S, max(WOKEN_S, time.monotonic() - began)), TICK_S)

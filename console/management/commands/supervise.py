@@ -4,8 +4,6 @@ Compose and Kubernetes start a process again that has ended. One that was stoppe
 from here, and a new one takes its place within seconds in the one case and about a minute in the other.
 """
 
-import signal
-import threading
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from console.scheduling.children.probes import reconciler_leads, server_responds
 from console.scheduling.children.starts import python_start
-from console.scheduling.children.supervisor import Child, Supervisor
+from console.scheduling.children.supervisor import Child, Signals, Supervisor
 
-LOOK_EVERY_S = 0.2
+LOOK_EVERY_S = 0.5
 GRACE_S = 8.0  # Docker kills a container ten seconds after it asked it to end
 SERVE = ("-m", "console.server.uvicorn")
 PROCESSES = {
@@ -34,15 +32,14 @@ class Command(BaseCommand):
         parser.add_argument("name", choices=PROCESSES)
 
     def handle(self, name: str, **options: object) -> None:
-        ended = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: ended.set())
+        signals = Signals()
         command, probe = PROCESSES[name]
         with TemporaryDirectory() as folder:  # not in DATA, which containers share
             children = Supervisor(Path(folder))
             try:
                 children.start(Child(name, partial(python_start, *command), grace_s=GRACE_S, probe=probe))
-                while not ended.wait(LOOK_EVERY_S):
+                while not signals.asked:
                     children.restart_dead()
+                    signals.wait(LOOK_EVERY_S)
             finally:
                 children.stop(name, force=lambda: False)

@@ -1,6 +1,5 @@
 """``manage.py up``: everything on one machine, in one process group that Ctrl-C ends."""
 
-import signal
 import socket
 import time
 from contextlib import suppress
@@ -22,7 +21,7 @@ from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling.children import supervisor
 from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads, server_responds
 from console.scheduling.children.starts import python_start, store_start
-from console.scheduling.children.supervisor import Child, Supervisor
+from console.scheduling.children.supervisor import Child, Signals, Supervisor
 from console.scheduling.instance import foreign_runtimes_forget, leases_revoke
 from console.scheduling.launchers.choice import (
     OtherLauncher,
@@ -41,7 +40,8 @@ from console.users.sealing import sealed_renew
 
 READY_TIMEOUT_S = 120.0
 GUARDS_TIMEOUT_S = 30.0
-LOOK_EVERY_S = 0.2
+LOOK_EVERY_S = 0.5
+START_LOOK_S = 0.2
 START_PROBE_TIMEOUT_S = 0.5  # while starting: Ctrl-C is looked for in between
 RUNTIME_GRACE_S = 15.0
 
@@ -55,14 +55,12 @@ class Command(BaseCommand):
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
-        self._signals = 0
+        self._signals = Signals()
         self._has_tables = False
         self._free_space = FreeSpaceMonitor()
         self._listener: socket.socket | None = None
         self._web_listener: socket.socket | None = None
         self._web_names = ["web"]
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
         run = settings.DATA / "run"
         try:
             lock = supervisor.lock_take(run)
@@ -74,10 +72,10 @@ class Command(BaseCommand):
             self._children = Supervisor(run)
             try:
                 self._start()
-                while not self._signals:
+                while not self._signals.asked:
                     self._children.restart_dead()
                     self._log_free_space()
-                    time.sleep(LOOK_EVERY_S)
+                    self._signals.wait(LOOK_EVERY_S)
             except Interrupted:
                 pass
             except (DatabaseError, OSError) as error:
@@ -184,11 +182,11 @@ class Command(BaseCommand):
         One whose disk is nearly full can still be read: people can download and remove checkpoints.
         """
         try:
-            object_store.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals > 0)
+            object_store.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals.asked > 0)
         except DiskFull:
             pass  # _log_free_space reports it
         except StorageUnavailable as error:
-            if self._signals:
+            if self._signals.asked:
                 raise Interrupted from None
             raise CommandError(f"{error.message} {error.hint}") from None
         if not settings.S3_ENDPOINT_URL:
@@ -201,11 +199,11 @@ class Command(BaseCommand):
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not self._web_is_ready():
             self._children.restart_dead()
-            if self._signals:
+            if self._signals.asked:
                 raise Interrupted
             if time.monotonic() > deadline:
                 raise CommandError(f"The web server did not answer within {READY_TIMEOUT_S:.0f} s; see its log above.")
-            time.sleep(LOOK_EVERY_S)
+            self._signals.wait(START_LOOK_S)
 
     def _web_is_ready(self) -> bool:
         """Whether each web process responds. Several are asked on their own sockets: the shared one takes connections
@@ -247,10 +245,7 @@ class Command(BaseCommand):
             self._say(f"disk    {line}")
 
     def _force(self) -> bool:
-        return self._signals > 1
-
-    def _on_signal(self, *_: object) -> None:
-        self._signals += 1
+        return self._signals.asked > 1
 
     def _say(self, line: str) -> None:
         with suppress(OSError):  # a log on a full disk: the line is lost, and nothing else

@@ -15,6 +15,7 @@ from console.scheduling import processes
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
+PROBE_EVERY = 5  # looks: a probe costs the process a request, a look at the kernel's state nothing
 STOPPED_S = 5.0  # a process may be stopped for a moment on purpose
 SILENT_S = 60.0  # an overloaded server responds late; one without a response for so long is of no use
 STARTING_S = 180.0  # until the first success: imports and migrations on a busy machine
@@ -29,6 +30,7 @@ class Limits:
     silent_s: float = SILENT_S
     starting_s: float = STARTING_S
     look_every_s: float = LOOK_EVERY_S
+    probe_every: int = PROBE_EVERY
 
 
 class ChildHealth:
@@ -50,14 +52,15 @@ class ChildHealth:
 
     def _run(self) -> None:
         began = healthy_at = going_at = time.monotonic()
-        has_worked = False
+        has_worked, looks = False, 0
         while not self._over.wait(self._limits.look_every_s):
             if not self._is_stopped():
                 going_at = time.monotonic()
             elif time.monotonic() - going_at > self._limits.stopped_s:
                 self.problem = f"was stopped for {self._limits.stopped_s:g} s"
                 return
-            if self._probe is None:
+            looks += 1
+            if self._probe is None or looks % self._limits.probe_every:
                 continue
             if self._works(self._probe):
                 healthy_at, has_worked = time.monotonic(), True

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import IO
 
 from console.scheduling import processes
@@ -31,6 +32,25 @@ BACK_OFF_S, BACK_OFF_MAX_S = 0.5, 10.0
 STEADY_S = 30.0  # a child that ran this long has started well: its next death is a new story
 KILL_WAIT_S = 5.0
 _libc = ctypes.CDLL(None)
+
+
+class Signals:
+    """Of a program that keeps children. From its construction on a signal ends ``wait``, the end of a child too."""
+
+    def __init__(self) -> None:
+        self.asked = 0  # how often we were asked to end
+        self._arrived: SimpleQueue[int] = SimpleQueue()  # whose put a handler may call at any moment
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, self._on_signal)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until a signal arrives, at most so long. One that arrived since the last wait ends it immediately."""
+        with suppress(Empty):
+            self._arrived.get(timeout=timeout_s)
+
+    def _on_signal(self, number: int, _: object) -> None:
+        self.asked += number != signal.SIGCHLD
+        self._arrived.put(number)
 
 
 class AlreadyRunning(RuntimeError):

@@ -158,6 +158,11 @@ class WarmRuntimes:
                 self._start(base_model, known)
                 return
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether one loads or ends, which the next look finds over."""
+        return bool(self._ending) or any(not each.is_ready for each in self._waiting)
+
     def shrink(self, *, room: int) -> None:
         """End those for which there is no ``room``."""
         while len(self._waiting) > max(0, room):
