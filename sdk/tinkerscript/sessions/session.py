@@ -146,12 +146,14 @@ class Session(NamedArguments, SessionApi):
         DownloadFailed, CheckpointFailed, SessionFailed, WaitTimeout after ``timeout_s`` seconds.
         """
         deadline = deadline_after(timeout_s)
-        before = describe(self.status())  # the phase of an export says nothing of the episodes
+        view = self.status()
+        before = describe(view)  # the phase of an export says nothing of the episodes
         made = checkpoints.make(self, CheckpointKind.MODEL, deadline=deadline)
         if made.step == 0:
+            began = f"checkpoint {view.started_from.checkpoint_id}" if view.started_from else "base model"
             log.warning(
-                "Session %s has trained no step: this is the base model as it was. Before the export it was in %s.",
-                self.id, before,
+                "Session %s has trained no step: this is the %s as it was. Before the export it was in %s.",
+                self.id, began, before,
             )  # fmt: skip
         return checkpoints.download(self, made.id, path, deadline=deadline, progress=progress)
 
