@@ -1,22 +1,78 @@
 """A run's page: charts that fold and are marked, and what a live run is at now."""
 
+import json
 import re
 from typing import Any
 
 import pytest
-from e2e.console_pages import browser, page, server, sign_up
+from e2e.console_pages import ROOT, browser, page, server, sign_up
 from e2e.played_record import PLAYED_FROM, Played, make_session, metric
 from playwright.sync_api import Page, expect
+
+from support.chromium import WITHIN_MS
 
 __all__ = ["browser", "page", "server"]
 
 pytestmark = pytest.mark.browser
 
 AT = "2030-01-01T00:00:00Z"
+# What `make quickstart` recorded: its learning rate, updates and weight of the entropy are constant.
+QUICKSTART = ROOT / "tests/support/quickstart_steps.json"
 
 
 def entry(number: int, kind: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"cursor": PLAYED_FROM + number, "kind": kind, "at": AT, "data": data}
+
+
+def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every_option(page: Page) -> None:
+    """A range without a tick made uPlot's loop endless: seconds without an answer, then a RangeError on the page."""
+    sign_up(page, "sonia@example.org")
+    session_id = make_session(page, "smooth")
+    played = Played(page)
+    page.goto(f"/sessions/{session_id}")
+    steps = json.loads(QUICKSTART.read_text())
+    edges = {"entropy": 1e300, "kl_engine": 5e-324, "clip_fraction": -1.7e308, "kl_before": 0.1}
+    played.send(*(metric(**step) for step in steps), *(metric(9 + at, **edges) for at in range(20)))
+    expect(page.get_by_test_id("charts")).to_have_attribute("data-steps", "28")
+    slider, canvases = page.get_by_role("slider", name="Smoothing"), page.locator("canvas")
+    expect(canvases.first).to_be_visible()
+    for part in ("", "y=log", "y=log&zoom=3~7", "zoom=9~9.5"):
+        page.evaluate("part => history.replaceState(history.state, '', `?${part}`)", part)
+        page.evaluate("() => dispatchEvent(new PopStateEvent('popstate', { state: history.state }))")
+        slider.evaluate(
+            """async (slider) => {
+                const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
+                for (let percent = 0; percent <= 99; percent += 3) {
+                    set.call(slider, String(percent / 100));
+                    slider.dispatchEvent(new Event("input", { bubbles: true }));
+                    await new Promise((drawn) => setTimeout(drawn, 80));
+                }
+            }"""
+        )
+        expect(page).to_have_url(re.compile(r"smooth=0\.99"))
+    page.goto("about:blank")
+    page.goto(f"/sessions/{session_id}?smooth=0.1")  # a link, and a drag by the mouse
+    played.send(*(metric(**step) for step in steps))
+    expect(canvases.first).to_be_visible()
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] / 2, steps=30)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"smooth=0\.[89]"), timeout=WITHIN_MS)
+
+
+def test_the_slider_counts_each_key(page: Page) -> None:
+    sign_up(page, "keyla@example.org")
+    page.goto(f"/sessions/{make_session(page, 'keys')}")
+    slider = page.get_by_role("slider", name="Smoothing")
+    slider.focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    expect(slider).to_have_value("0.1")
+    expect(page).to_have_url(re.compile(r"smooth=0\.1$"))
+    page.keyboard.press("Home")
+    expect(page).not_to_have_url(re.compile("smooth"))
 
 
 def test_charts_fold_by_keyboard_and_are_folded_after_a_reload(page: Page) -> None:

@@ -1,6 +1,6 @@
 // The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
 import { queryOptions } from "@tanstack/react-query";
-import type { Axis } from "../ui/chart-axis";
+import type { RunAxis } from "../ui/chart-axis";
 import { unwrap, api } from "./client";
 import { isFinal } from "./sessions";
 import { eventsPage } from "./events";
@@ -17,7 +17,7 @@ export function metricsRead(id: string, query: NonNullable<operations["metric_co
   return unwrap(api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }));
 }
 
-export function metricsQuery(id: string, axis: Axis, isLive: boolean) {
+export function metricsQuery(id: string, axis: RunAxis, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "metrics", axis],
     queryFn: () => metricsRead(id, { x: axis, points: POINTS, extremes: false }),

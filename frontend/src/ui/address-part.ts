@@ -30,8 +30,8 @@ export function useAddress(): [URLSearchParams, SetAddress] {
   return [address, setAddress];
 }
 
-/** The text of an input for the part `name`, and its setter: the address follows after a pause. */
-export function useTypedPart(name: string): [string, (typed: string) => void] {
+/** The text of an input for the part `name`, and its setter: the address follows after a pause, in ms. */
+export function useTypedPart(name: string, pauseMs = PAUSE_MS): [string, (typed: string) => void] {
   const [address, setAddress] = useAddress();
   const asked = address.get(name) ?? "";
   const [typed, setTyped] = useState(asked);
@@ -45,10 +45,10 @@ export function useTypedPart(name: string): [string, (typed: string) => void] {
     if (typed.trim() === asked) return;
     const timer = setTimeout(() => {
       setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
-    }, PAUSE_MS);
+    }, pauseMs);
     return () => {
       clearTimeout(timer);
     };
-  }, [typed, asked, name, setAddress]);
+  }, [typed, asked, name, pauseMs, setAddress]);
   return [typed, setTyped];
 }

@@ -1,16 +1,18 @@
 // What a chart stands over, and how its values are written.
 import { number, span } from "./format";
 
-export type Axis = "step" | "time" | "tokens" | "episodes";
+/** "call": calls of a model that a Tinker client trains; no choice of a run. */
+export type Axis = "step" | "time" | "tokens" | "episodes" | "call";
+export type RunAxis = Exclude<Axis, "call">;
 
-export const AXES: { value: Axis; name: string }[] = [
+export const AXES: { value: RunAxis; name: string }[] = [
   { value: "step", name: "Step" },
   { value: "time", name: "Time" },
   { value: "tokens", name: "Tokens trained" },
   { value: "episodes", name: "Episodes" },
 ];
 
-export function axisOf(address: URLSearchParams): Axis {
+export function axisOf(address: URLSearchParams): RunAxis {
   return AXES.find((axis) => axis.value === address.get("x"))?.value ?? "step";
 }
 
@@ -18,7 +20,7 @@ export function axisOf(address: URLSearchParams): Axis {
 export function axisText(axis: Axis, value: number | undefined): string {
   if (value === undefined) return "";
   if (axis === "time") return span(value);
-  return axis === "step" ? `step ${number(value)}` : `${number(value)} ${axis}`;
+  return axis === "step" || axis === "call" ? `${axis} ${number(value)}` : `${number(value)} ${axis}`;
 }
 
 /** A tick's label: without the unit where the axis alone says it. */

@@ -1,22 +1,27 @@
 // What the charts of a page stand over and how much they are smoothed. It is in the address: a link shows the same curves.
-import { useAddress, withPart } from "./address-part";
+import { useAddress, useTypedPart, withPart } from "./address-part";
 import { Button } from "./button";
 import { AXES, axisOf } from "./chart-axis";
 import { zoomOf } from "./chart-zoom";
 import { inputClass } from "./field";
 import { MAX_SMOOTHING, smoothingOf } from "./smoothing";
 
+// The slider itself follows every key; curves and the address, of which browsers take few changes in a second, follow it.
+const PAUSE_MS = 60;
+
 /** Whether an address asks for values by their powers of ten. */
 export function isLog(address: URLSearchParams): boolean {
   return address.get("y") === "log";
 }
 
-export function ChartControls() {
+/** `hasAxes`: whether the charts can stand over something else. */
+export function ChartControls({ hasAxes = true }: { hasAxes?: boolean }) {
   const [address, setAddress] = useAddress();
-  const smoothing = smoothingOf(address);
+  const [typed, setTyped] = useTypedPart("smooth", PAUSE_MS);
+  const smoothing = smoothingOf(new URLSearchParams({ smooth: typed }));
   return (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs print:hidden">
-      <label className="flex items-center gap-2">
+      {hasAxes && <label className="flex items-center gap-2">
         Over
         <select
           className={`${inputClass} h-7! w-36! text-xs`}
@@ -32,7 +37,7 @@ export function ChartControls() {
             </option>
           ))}
         </select>
-      </label>
+      </label>}
       <label className="flex items-center gap-2">
         Smoothing
         <input
@@ -43,8 +48,7 @@ export function ChartControls() {
           value={smoothing}
           aria-valuetext={smoothing === 0 ? "none" : String(smoothing)}
           onChange={(event) => {
-            const chosen = event.target.value;
-            setAddress((before) => withPart(before, "smooth", chosen === "0" ? "" : chosen), { replace: true });
+            setTyped(event.target.value === "0" ? "" : event.target.value);
           }}
         />
         <span className="w-8 text-muted tabular-nums">{smoothing === 0 ? "none" : smoothing}</span>

@@ -1,5 +1,6 @@
 // Columns as uPlot takes them, and how far of them is shown.
 import type uPlot from "uplot";
+import { drawable } from "./plot-range";
 
 export interface Series {
   label: string;
@@ -15,7 +16,7 @@ export interface Band {
 
 /** x, then the lower and upper edge of the band if there is one, then the lines. */
 export function alignedData(x: number[], series: Series[], band?: Band): uPlot.AlignedData {
-  return [x, ...(band ? [band.low, band.high] : []), ...series.map((one) => one.values)];
+  return [x, ...[...(band ? [band.low, band.high] : []), ...series.map((one) => one.values)].map(drawable)];
 }
 
 /** What an axis of powers can show: other values are gaps. */

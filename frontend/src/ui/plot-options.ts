@@ -4,15 +4,21 @@ import { tickText, type Axis } from "./chart-axis";
 import type { Place } from "./chart-marks";
 import type { Range } from "./chart-zoom";
 import { number } from "./format";
+import { linearTicks, placeRange, powerRange, powerTicks, valueRange } from "./plot-range";
 
 const DECADES = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
 const WHOLE = DECADES.flatMap((decade) => [decade, 2 * decade, 5 * decade]);
 const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800];
-const INCREMENTS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens: WHOLE, episodes: WHOLE };
+const STEPS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens: WHOLE, episodes: WHOLE, call: WHOLE };
 
 // Half of the longest label of the last tick stands right of the axis: "10,000", "23 h 59 min", in px.
-const RIGHT: Record<Axis, number> = { step: 20, time: 36, tokens: 20, episodes: 20 };
+const RIGHT: Record<Axis, number> = { step: 20, time: 36, tokens: 20, episodes: 20, call: 20 };
 
+const BOTTOM = 24;
+const LEFT = 48; // of the values' labels
+const TOP = 8;
+const VALUE_SPACE = 32;
+const LEAST_TICKS = 3; // with fewer, a range may lie between two
 const MOST_DIGITS = 8;
 const PAPER_WIDTH = 640; // A4 and Letter upright, within their margins
 
@@ -53,19 +59,38 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     font,
     grid: { stroke: colour("--line"), width: 1 },
     ticks: { show: false },
+    // The ticks below need no increment of uPlot's; without one it draws none, and this one fits every range.
+    incrs: [Infinity],
+    filter: (_, splits) => splits,
   };
+  const space = over === "step" ? 50 : 80;
   let isPressed = false; // here, and not in a plot that shares the cursor
   const edge: uPlot.Series = { stroke: "transparent", points: { show: false } };
   return {
     width: plotWidth(element, printed),
     height,
-    padding: [8, RIGHT[over], 0, 0],
+    padding: [TOP, RIGHT[over], 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, sync: { key: over }, points: { size: 6 } },
-    scales: { x: { time: false, range: stepRange }, y: log ? { distr: 3 } : { range: valueRange } },
+    scales: { x: { time: false, range: (_, low, high) => placeRange(low, high) }, y: { ...(log && { distr: 3 }), range: (_, low, high) => (log ? powerRange : valueRange)(low, high) } },
     axes: [
-      { ...axis, size: 24, gap: 2, space: over === "step" ? 50 : 80, incrs: INCREMENTS[over], values: (_, splits) => splits.map((split) => tickText(over, split)), grid: { show: false } },
-      { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => valueTexts(splits) },
+      {
+        ...axis,
+        size: BOTTOM,
+        gap: 2,
+        space,
+        splits: (plot, _, min, max) => linearTicks(min, max, (plot.width - LEFT - RIGHT[over]) / space, STEPS[over]),
+        values: (_, splits) => splits.map((split) => tickText(over, split)),
+        grid: { show: false },
+      },
+      {
+        ...axis,
+        size: LEFT,
+        gap: 4,
+        space: VALUE_SPACE,
+        splits: (plot, _, min, max) => (log ? powerTicks : linearTicks)(min, max, Math.max((plot.height - BOTTOM - TOP) / VALUE_SPACE, LEAST_TICKS)),
+        values: (_, splits) => valueTexts(splits),
+      },
     ],
     series: [
       {},
@@ -122,27 +147,13 @@ function placeOf(plot: uPlot): Place {
   return { left: css(left), top: css(top), width: css(width), height: css(height), min: plot.scales.x?.min ?? 0, max: plot.scales.x?.max ?? 0 };
 }
 
-/** Of an axis by powers of ten uPlot names some ticks only, and hands null for the others. */
-export function valueTexts(splits: readonly (number | null)[]): string[] {
-  const texts = splits.map((split) => (split === null ? "" : number(Number(split.toPrecision(6)))));
-  const named = texts.filter(Boolean);
-  if (new Set(named).size === named.length) return texts;
+export function valueTexts(ticks: readonly number[]): string[] {
+  const texts = ticks.map((tick) => number(Number(tick.toPrecision(6))));
+  if (new Set(texts).size === texts.length) return texts;
   // A narrow range far from zero: as many digits as tell its ticks apart.
   for (let digits = 5; digits <= MOST_DIGITS; digits += 1) {
-    const longer = splits.map((split) => (split === null ? "" : String(Number(split.toPrecision(digits)))));
-    if (new Set(longer.filter(Boolean)).size === named.length) return longer;
+    const longer = ticks.map((tick) => String(Number(tick.toPrecision(digits))));
+    if (new Set(longer).size === longer.length) return longer;
   }
   return texts;
-}
-
-/** One step alone still gets an axis around it. */
-function stepRange(_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
-  if (low === null || high === null) return [0, 10];
-  return low === high ? [low - 1, high + 1] : [low, high];
-}
-
-function valueRange(_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
-  if (low === null || high === null) return [0, 1];
-  const pad = (high - low) * 0.08 || Math.abs(high) * 0.1 || 1;
-  return [low - pad, high + pad];
 }

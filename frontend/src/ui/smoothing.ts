@@ -9,17 +9,20 @@ export function smoothingOf(address: URLSearchParams): number {
 }
 
 /**
- * Exponential moving average, without the bias of its start: m_t = w m_(t-1) + (1 - w) v_t, divided by 1 - w^t (Adam,
- * Kingma and Ba 2015, section 3). A missing value stays missing and changes nothing.
+ * Exponential moving average, without the bias of its start (Adam, Kingma and Ba 2015, section 3), as a weighted mean
+ * that each value moves: m_t = m_(t-1) + (v_t - m_(t-1)) (1 - w) / (1 - w^t). So a constant stays exactly what it is.
+ * A missing value stays missing and changes nothing.
  */
 export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) return [...values];
   let mean = 0;
-  let unbiased = 1;
+  let left = 1;
   return values.map((value) => {
-    if (value === null) return null;
-    mean = weight * mean + (1 - weight) * value;
-    unbiased *= weight;
-    return mean / (1 - unbiased);
+    if (value === null || !Number.isFinite(value)) return null;
+    left *= weight;
+    const share = (1 - weight) / (1 - left);
+    const apart = value - mean;
+    mean = Number.isFinite(apart) ? mean + share * apart : share * value + (1 - share) * mean;
+    return mean;
   });
 }

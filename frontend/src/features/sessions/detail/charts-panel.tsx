@@ -7,7 +7,7 @@ import { hasEnded } from "../../../api/sessions";
 import type { Session, StepMetrics } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { useAddress, withPart } from "../../../ui/address-part";
-import { axisOf, type Axis } from "../../../ui/chart-axis";
+import { axisOf, type RunAxis } from "../../../ui/chart-axis";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { Chart, fetchPlots } from "../../../ui/chart";
 import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
@@ -100,7 +100,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
 });
 
 /** The live record has steps alone: what they stand at on another axis is asked for, and again while the session lives. */
-function useStepsOver(axis: Axis, id: string, recorded: readonly StepMetrics[], isLive: boolean) {
+function useStepsOver(axis: RunAxis, id: string, recorded: readonly StepMetrics[], isLive: boolean) {
   const { data, error } = useQuery({ ...metricsQuery(id, axis, isLive), enabled: axis !== "step" });
   return useMemo(() => {
     if (axis === "step") return { axis, steps: recorded, x: recorded.map((step) => step.step), error: null };

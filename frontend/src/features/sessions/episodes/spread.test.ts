@@ -10,6 +10,10 @@ test("every value is in one bar, the highest in the last", () => {
   ]);
   expect(histogram([3, 3])).toEqual([{ text: "3", count: 2 }]);
   expect(histogram([])).toEqual([]);
+  expect(histogram([1, 1 - 2 ** -53])).toEqual([{ text: "1", count: 2 }]);
+  expect(histogram([5e-324, 0])).toHaveLength(1);
+  expect(histogram([-1.7e308, 0, 1.7e308]).map(({ count }) => count)).toEqual([1, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
+  expect(wholeBars([0, 4e9])).toHaveLength(10);
   expect(wholeBars([0, 2, 2])).toEqual([{ text: "0", count: 1 }, { text: "1", count: 0 }, { text: "2", count: 2 }]);
 });
 

@@ -1,6 +1,7 @@
 // How the values of a step's episodes spread, as bars, and what its machine had in use when it was done.
 import type { Group, ResourceColumns, Step } from "../../../api/types";
 import { bytes, number } from "../../../ui/format";
+import { isFlat } from "../../../ui/plot-range";
 
 export interface Bar {
   /** What the values of the bar are: "0 to 0.25", or the value that all of them have. */
@@ -9,26 +10,28 @@ export interface Bar {
 }
 
 const BARS = 10;
+const MOST_BARS = 50;
 const NEAR_S = 600; // of samples that are older than a day one in five minutes is kept
 
 /** Between the extremes in equal parts; a value at a border is in the part above it, and the highest in the last. */
 export function histogram(values: readonly number[], parts = BARS): Bar[] {
   if (values.length === 0) return [];
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  if (low === high) return [{ text: number(low), count: values.length }];
-  const width = (high - low) / parts;
+  if (isFlat(low, high)) return [{ text: number(low), count: values.length }];
+  const width = high / parts - low / parts; // the difference of two huge numbers is not finite
   const bars = Array.from({ length: parts }, (_, at) => ({ text: `${number(low + at * width)} to ${number(low + (at + 1) * width)}`, count: 0 }));
   for (const value of values) {
-    const bar = bars[Math.min(Math.floor((value - low) / width), parts - 1)];
+    const bar = bars[Math.min(Math.floor(value / width - low / width), parts - 1)];
     if (bar) bar.count += 1;
   }
   return bars;
 }
 
-/** A bar for each whole number between the extremes. */
+/** A bar for each whole number between the extremes; for parts of the range where there are too many of them. */
 export function wholeBars(values: readonly number[]): Bar[] {
   if (values.length === 0) return [];
   const [low, high] = [Math.min(...values), Math.max(...values)];
+  if (high - low >= MOST_BARS) return histogram(values);
   return Array.from({ length: high - low + 1 }, (_, at) => ({ text: String(low + at), count: values.filter((value) => value === low + at).length }));
 }
 
