@@ -242,6 +242,7 @@ def checkpoint_view(checkpoint: Checkpoint) -> CheckpointView:
         size_bytes=checkpoint.size_bytes if checkpoint.files else None,
         pinned=checkpoint.pinned,
         failure=checkpoint.failure,
+        tinker_path=checkpoint.tinker.path if hasattr(checkpoint, "tinker") else None,
         created_at=checkpoint.created_at,
         committed_at=checkpoint.committed_at,
     )

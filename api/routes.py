@@ -94,6 +94,7 @@ from api.views.sharing import (
     shared_timelines,
 )
 from api.views.tasks import task_counts, task_episode_set, task_finish, task_group_set, tasks_lease, tasks_put
+from api.views.tinker_runs import model_calls, tinker_run_get
 from api.views.trajectories import (
     episode_annotate,
     episode_calls,
@@ -133,6 +134,7 @@ from tinkerscript.wire.reading.nearest import NearestPlays
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
+from tinkerscript.wire.reading.tinker_runs import ModelCalls, TinkerRun
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import PlaceList, ServerView
@@ -269,6 +271,10 @@ route("GET", SESSION + "/steps/{step}", step_get, sessions_read, StepView)
 
 # Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.batches).
 route("GET", SESSION + "/batches/{batch}", batch_get, sessions_read, None)
+
+# Sessions of the tinker client; for others there is nothing here.
+route("GET", SESSION + "/tinker", tinker_run_get, sessions_read, TinkerRun)
+route("GET", SESSION + "/tinker/{model_id}/calls", model_calls, sessions_read, ModelCalls)
 
 # Public links to a run. Readers' routes name no session: the link does, and it is good for no other route.
 route("GET", SESSION + "/shares", share_list, sessions_read, ShareList)

@@ -23,6 +23,7 @@ from console.sessions.saved_views.models import SavedView
 from console.sessions.sharing.models import ShareLink
 from console.sessions.tasks.models import QueuedTask
 from console.tinker.models import (
+    TinkerCall,
     TinkerCheckpoint,
     TinkerModel,
     TinkerRuntime,
@@ -65,6 +66,7 @@ __all__ = [
     "Session",
     "SessionTurn",
     "ShareLink",
+    "TinkerCall",
     "TinkerCheckpoint",
     "TinkerModel",
     "TinkerRuntime",

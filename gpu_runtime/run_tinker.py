@@ -127,7 +127,8 @@ async def serve_models(
         relay_key=assignment.relay_key, on_fault=faults.put_nowait,
     )  # fmt: skip
     meter = WorkMeter()
-    ledger.on_done, samples.on_done, dialects.on_done = meter.operation_done, meter.sampled, meter.generated
+    ledger.on_done, ledger.on_again = meter.operation_done, meter.measured
+    samples.on_done, dialects.on_done = meter.sampled, meter.generated
     served = app_of([*routes.routes(), *dialects.routes()])
     agent.status.begin(Phase.RESTORING, "loading the models of this session")
     await ledger.restore()

@@ -23,7 +23,8 @@ def checkpoint_create(request: ApiRequest, session_id: str, body: CheckpointCrea
 
 def checkpoint_list(request: ApiRequest, session_id: str) -> CheckpointList:
     """The session's checkpoints, newest first."""
-    rows = checkpoints.checkpoint_list(project=request.auth.project, session_id=session_id)
+    listed = checkpoints.checkpoint_list(project=request.auth.project, session_id=session_id)
+    rows = listed.select_related("tinker")  # each is shown with its path
     return CheckpointList(items=[checkpoint_view(row) for row in rows])
 
 

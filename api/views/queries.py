@@ -11,6 +11,7 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag
+from tinkerscript.wire.tinker.work import CallKind
 
 
 def _year_check(at: datetime) -> datetime:
@@ -193,6 +194,13 @@ class ResourceQuery(Query):
     """A session's samples of its machine, in how many points."""
 
     points: int = Field(1000, ge=1, le=5000, description="Samples beyond this number are put together.")
+
+
+class CallsQuery(Query):
+    """Which calls of a model, in how many points."""
+
+    kind: CallKind = Field("forward_backward", description="Calls of this kind.")
+    points: int = Field(1000, ge=1, le=5000, description="Calls beyond this number are put together.")
 
 
 class MetricQuery(Query):

@@ -56,6 +56,10 @@ class TinkerModel(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_request_at = models.DateTimeField(auto_now_add=True)
     is_made = models.BooleanField(default=False)  # a runtime has written it in its journal
+    # Of what its runtimes reported, also what is kept no more.
+    steps = models.PositiveBigIntegerField(default=0)
+    calls_in_all = models.PositiveBigIntegerField(default=0)
+    learning_rate = models.FloatField(null=True)  # of the last optimizer step
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_model_once")]
@@ -113,6 +117,20 @@ class TinkerWork(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "key"], name="tinker_work_once")]
+
+
+class TinkerCall(models.Model):
+    """What a call of a model returned in numbers; the newest of each model are kept."""
+
+    model = models.ForeignKey(TinkerModel, on_delete=models.CASCADE, related_name="calls")
+    seq_id = models.PositiveBigIntegerField()
+    kind = models.CharField(max_length=20)  # tinkerscript.wire.tinker.work.CallKind
+    at = models.DateTimeField()
+    tokens = models.PositiveBigIntegerField()
+    measures = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["model", "seq_id"], name="tinker_call_once")]
 
 
 class TinkerTokens(models.Model):

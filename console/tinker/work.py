@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_lock
+from console.tinker.calls import calls_record
 from console.tinker.models import TinkerTokens, TinkerWork
 from console.users.models import Project
 from tinkerscript.wire.tinker.work import WorkReport
@@ -30,6 +31,7 @@ def work_record(*, session: Session, body: WorkReport) -> None:
         TinkerTokens.objects.filter(id=of_hour.id).update(**{name: F(name) + count for name, count in tokens.items()})
         trained = F("tokens_trained") + body.tokens.training
         Session.objects.filter(id=session.id).update(tokens_trained=trained)
+        calls_record(session=session, reported=body.calls)
         kept = TinkerWork.objects.filter(session=session).order_by("-id").values_list("id", flat=True)
         if (oldest := kept[REPORTS_KEPT - 1 : REPORTS_KEPT].first()) is not None:
             TinkerWork.objects.filter(session=session, id__lt=oldest).delete()

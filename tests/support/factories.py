@@ -10,6 +10,7 @@ from console.sessions.saved_views.models import SavedView
 from console.sessions.services import session_create
 from console.sessions.sharing.services import share_create
 from console.sessions.tasks.models import QueuedTask
+from console.tinker.models import TinkerModel, TinkerRuntime, TinkerSession
 from console.users.keys import key_create
 from console.users.members import member_invite
 from console.users.models import ApiKey, Membership, Project, User
@@ -19,6 +20,7 @@ from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionState
+from tinkerscript.wire.tinker.messages import LoraOptions
 from tinkerscript.wire.webhooks import WebhookTopic
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
@@ -77,8 +79,15 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
     key = ApiKey.objects.filter(project=project).latest("created_at")
     invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user)
     webhook = webhook_create(project=project, url="https://example.com/hook", topics=list(WebhookTopic))
+    client = TinkerSession.objects.create(project=project)
+    TinkerRuntime.objects.create(tinker_session=client, base_model=session.base_model, session=session)
+    model = TinkerModel.objects.create(
+        id=f"{client.id}:train:0", tinker_session=client, session=session, number=0, base_model=session.base_model,
+        lora=LoraOptions(rank=8).model_dump(),
+    )  # fmt: skip
     return {
         "session_id": session.id,
+        "model_id": model.id,
         "checkpoint_id": checkpoint.id,
         "episode_id": episode.episode_id,
         "task_id": task.task_id,

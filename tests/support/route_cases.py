@@ -73,6 +73,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", S + "/tasks/{task_id}/group"): {"lease": "tlk_1", "episode_ids": ["ep_1"]},
     ("POST", S + "/tasks/{task_id}/finish"): {"lease": "tlk_1"},
     ("GET", S + "/groups"): None,
+    ("GET", S + "/tinker"): None,
+    ("GET", S + "/tinker/{model_id}/calls"): None,
     ("GET", S + "/steps/{step}"): None,
     ("POST", E + "/end"): {"output": {"reward": 1.0}},
     ("POST", E + "/abandon"): {},

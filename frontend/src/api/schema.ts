@@ -1357,6 +1357,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/tinker": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a session of the tinker client has: its models, with their steps and learning rates.
+         * @description What a session of the tinker client has: its models, with their steps and learning rates.
+         */
+        get: operations["tinker_run_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/tinker/{model_id}/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the calls of a model returned, put together to as many points as are asked for, with their extremes.
+         * @description What the calls of a model returned, put together to as many points as are asked for, with their extremes.
+         */
+        get: operations["model_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/usage": {
         parameters: {
             query?: never;
@@ -1817,6 +1857,18 @@ export interface components {
             wall_s?: number | null;
         };
         /**
+         * CallColumn
+         * @description One measure, an entry per point: that of the last call of the point, and the extremes of all of its calls.
+         */
+        CallColumn: {
+            /** High */
+            high: (number | null)[];
+            /** Last */
+            last: (number | null)[];
+            /** Low */
+            low: (number | null)[];
+        };
+        /**
          * CallView
          * @description One LLM request of an episode. ``messages`` are those that the call it continues has not.
          */
@@ -2044,6 +2096,11 @@ export interface components {
             state: components["schemas"]["CheckpointState"];
             /** Step */
             step: number | null;
+            /**
+             * Tinker Path
+             * @description Of one that a tinker client named: tinker://MODEL/weights/NAME.
+             */
+            tinker_path: string | null;
         };
         /**
          * ComparedTask
@@ -3214,6 +3271,31 @@ export interface components {
             used: number;
         };
         /**
+         * LoraOptions
+         * @description ``lora_config`` of ``create_model``. Without a seed the model's number in its session is the seed.
+         */
+        LoraOptions: {
+            /** Rank */
+            rank: number;
+            /** Seed */
+            seed?: number | null;
+            /**
+             * Train Attn
+             * @default true
+             */
+            train_attn?: boolean;
+            /**
+             * Train Mlp
+             * @default true
+             */
+            train_mlp?: boolean;
+            /**
+             * Train Unembed
+             * @default true
+             */
+            train_unembed?: boolean;
+        };
+        /**
          * ManifestFile
          * @description One file of a checkpoint. ``path`` is relative, with forward slashes.
          */
@@ -3535,6 +3617,27 @@ export interface components {
             steps: number;
             /** Value */
             value: number;
+        };
+        /**
+         * ModelCalls
+         * @description ``GET /v1/sessions/{id}/tinker/{model_id}/calls``: what the calls of a model returned, oldest first.
+         *
+         *     ``numbers`` and ``steps``: of the point's last call its number among those of its kind, from 1 on, and how many
+         *     optimizer steps were done by then, its own included.
+         */
+        ModelCalls: {
+            /** Calls In All */
+            calls_in_all: number;
+            /** Columns */
+            columns: {
+                [key: string]: components["schemas"]["CallColumn"];
+            };
+            /** Numbers */
+            numbers: number[];
+            /** Steps */
+            steps: number[];
+            /** Tokens */
+            tokens: number[];
         };
         /**
          * NearPlay
@@ -5464,6 +5567,83 @@ export interface components {
             gpu_s: number;
             /** Runtime S */
             runtime_s: number;
+        };
+        /**
+         * TinkerModelView
+         * @description A model that a client trains.
+         */
+        TinkerModelView: {
+            /** Base Model */
+            base_model: string;
+            /**
+             * Calls
+             * @description Calls of forward_backward.
+             */
+            calls: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /**
+             * Last Request At
+             * Format: date-time
+             */
+            last_request_at: string;
+            /**
+             * Learning Rate
+             * @description That of its last optimizer step.
+             */
+            learning_rate: number | null;
+            /** @description Rank 0: all weights are trained. */
+            lora: components["schemas"]["LoraOptions"];
+            /**
+             * Source Path
+             * @description The tinker:// path of the state that it began from.
+             */
+            source_path: string | null;
+            /**
+             * Steps
+             * @description Optimizer steps.
+             */
+            steps: number;
+            /** User Metadata */
+            user_metadata: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * TinkerRun
+         * @description ``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is part of.
+         */
+        TinkerRun: {
+            /**
+             * Finished
+             * @description How its client ended it: success, errored, ..., or vanished.
+             */
+            finished: string | null;
+            /**
+             * Models
+             * @description In the order in which they were made.
+             */
+            models: components["schemas"]["TinkerModelView"][];
+            /**
+             * Samplers
+             * @description Sampling sessions of a base model or of a path.
+             */
+            samplers: number;
+            /** Sdk Version */
+            sdk_version: string;
+            /** Tags */
+            tags: string[];
+            /** Tinker Session Id */
+            tinker_session_id: string;
+            /** User Metadata */
+            user_metadata: {
+                [key: string]: unknown;
+            };
         };
         /**
          * TokenRun
@@ -8713,6 +8893,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    tinker_run_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TinkerRun"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    model_calls: {
+        parameters: {
+            query?: {
+                /** @description Calls of this kind. */
+                kind?: "forward" | "forward_backward" | "optim_step";
+                /** @description Calls beyond this number are put together. */
+                points?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+                model_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelCalls"];
                 };
             };
             /** @description Refused or failed */

@@ -1,17 +1,26 @@
 """What the ledger of operations and the work that they are have in common."""
 
 import json
-from collections.abc import Awaitable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpu_runtime.journal.model_table import Operation
 from tinkerscript.wire.tinker.ids import user_error
+from tinkerscript.wire.tinker.work import CallKind
 
 MODEL_LOST = (
     "the volume of this session was lost, and what this model had learned with it: make a model from a state that"
     " save_state stored (create_training_client_from_state)"
 )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a call returned in numbers, by name."""
+
+    kind: CallKind
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,7 @@ class Result:
     kind: str
     body: bytes
     tokens: int = 0
+    measured: Measured | None = None
 
     @classmethod
     def of(cls, value: dict[str, object]) -> "Result":

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
-from gpu_runtime.gateway.tinker.results import MODEL_LOST, Result
+from gpu_runtime.gateway.tinker.results import MODEL_LOST, Measured, Result
 from gpu_runtime.gateway.tinker.snapshots import leftovers_remove, snapshot_use, snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
@@ -187,7 +188,8 @@ class ModelWork:
         call = self._trainer.forward if request.forward_only else self._trainer.forward_backward
         result = await call(operation.model_id, data, request.loss_fn, request.loss_config())
         tokens = sum(len(datum.token_ids_N) for datum in data)
-        return Result("proto", await asyncio.to_thread(output_write, result), tokens)
+        measured = Measured("forward" if request.forward_only else "forward_backward", result.metrics)
+        return Result("proto", await asyncio.to_thread(output_write, result), tokens, measured)
 
     async def _optim_step(self, operation: Operation) -> Result:
         wanted = body_parse(OptimStep, operation.body)
@@ -195,7 +197,9 @@ class ModelWork:
             kind = (wanted.optimizer_params or {}).get("type", "none")
             raise UserMistake(f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server has")
         params = AdamParams(**wanted.adam_params.model_dump(exclude={"type"}))
-        return Result.of({"metrics": await self._trainer.optim_step(operation.model_id, params)})
+        metrics = await self._trainer.optim_step(operation.model_id, params)
+        measured = Measured("optim_step", metrics | {"learning_rate": params.learning_rate})
+        return replace(Result.of({"metrics": metrics}), measured=measured)
 
     async def _save(self, operation: Operation, segment: Segment) -> Awaitable[Result]:
         wanted = body_parse(SaveWeights, operation.body)

@@ -1,9 +1,11 @@
-"""How many tokens Tinker clients trained and sampled and how long each operation took, told to the control plane."""
+"""What was done for Tinker clients, reported to the control plane: tokens, durations, and what the calls returned."""
 
 import asyncio
 import logging
+import math
 import secrets
 import time
+from collections import deque
 from dataclasses import dataclass
 
 from gpu_runtime.control_plane.agent import Agent
@@ -11,9 +13,20 @@ from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost,
 from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
-from tinkerscript.wire.tinker.work import MAX_SPANS, TokensUsed, WorkReport, WorkSpan
+from tinkerscript.wire.tinker.work import (
+    MAX_CALLS,
+    MAX_MEASURES,
+    MAX_MODELS,
+    MAX_SPANS,
+    CallColumns,
+    CallKind,
+    TokensUsed,
+    WorkReport,
+    WorkSpan,
+)
 
-TELL_S = 15.0
+TELL_S = 5.0
+CALLS_KEPT = 10_000  # that wait to be reported; of more the oldest go
 TELL_DEADLINE_S = 60.0
 SAMPLE = "sample"
 log = logging.getLogger(__name__)
@@ -29,6 +42,18 @@ class _Span:
     tokens: int
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A call that has returned, at ``at`` (Unix seconds)."""
+
+    model_id: str
+    seq_id: int
+    kind: CallKind
+    at: float
+    tokens: int
+    measures: dict[str, float]
+
+
 class WorkMeter:
     """What was done since the last report. An operation is a span of its own, as long as a report has room; samples of
     one sampling session are one."""
@@ -37,6 +62,7 @@ class WorkMeter:
         self._boot, self._reports = secrets.token_hex(4), 0
         self._tokens: dict[str, int] = {}
         self._spans: dict[tuple[str, str, int], _Span] = {}
+        self._calls: deque[_Call] = deque(maxlen=CALLS_KEPT)
         self._untold: WorkReport | None = None
 
     def operation_done(self, operation: Operation, result: Result, seconds: float) -> None:
@@ -44,6 +70,18 @@ class WorkMeter:
         self._count(training=result.tokens)
         number = operation.seq_id if len(self._spans) < MAX_SPANS // 2 else -1
         self._span(operation.kind, operation.model_id, number, seconds, result.tokens)
+        self.measured(operation, result)
+
+    def measured(self, operation: Operation, result: Result) -> None:
+        """Keep what a call returned in numbers. The control plane takes each number of a model once."""
+        if result.measured is None:
+            return
+        named = list(result.measured.measures.items())[:MAX_MEASURES]
+        measures = {name[:80]: float(value) for name, value in named if math.isfinite(value)}
+        call = _Call(
+            operation.model_id, operation.seq_id, result.measured.kind, time.time(), result.tokens, measures
+        )  # fmt: skip
+        self._calls.append(call)
 
     def sampled(self, sampler_id: str, order: SampleOrder, outcome: SampleOutcome, seconds: float) -> None:
         """A sample of a Tinker client is done, now."""
@@ -62,17 +100,15 @@ class WorkMeter:
     async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
         """Send what is not yet told. What the control plane has no place for, as an older one, is dropped with a line
         in the log; where it is away the next time sends it again."""
-        report = self._untold or self._take()
-        if report is None:
-            return
-        self._untold = report
-        try:
-            await agent.send("/v1/runtime/tinker-work", report, deadline_s=deadline_s)
-        except ControlPlaneRefused as refused:
-            log.warning("the control plane keeps no account of tokens: %s", refused)
-        except (ControlPlaneLost, StoreUnavailable, LeaseLost):
-            return
-        self._untold = None
+        while (report := self._untold or self._take()) is not None:
+            self._untold = report
+            try:
+                await agent.send("/v1/runtime/tinker-work", report, deadline_s=deadline_s)
+            except ControlPlaneRefused as refused:
+                log.warning("the control plane keeps no account of tokens: %s", refused)
+            except (ControlPlaneLost, StoreUnavailable, LeaseLost):
+                return
+            self._untold = None
 
     async def run(self, agent: Agent) -> None:
         """Tell it every TELL_S, without end."""
@@ -81,7 +117,7 @@ class WorkMeter:
             await self.tell(agent)
 
     def _take(self) -> WorkReport | None:
-        if not self._spans:
+        if not self._spans and not self._calls:
             return None
         spans = [
             WorkSpan(
@@ -91,9 +127,33 @@ class WorkMeter:
             for (kind, of, _), span in list(self._spans.items())[:MAX_SPANS]
         ]  # fmt: skip
         self._reports += 1
-        report = WorkReport(key=f"{self._boot}-{self._reports}", tokens=TokensUsed(**self._tokens), spans=spans)
+        tokens, calls = TokensUsed(**self._tokens), self._take_calls()
+        report = WorkReport(key=f"{self._boot}-{self._reports}", tokens=tokens, spans=spans, calls=calls)
         self._tokens, self._spans = {}, {}
         return report
+
+    def _take_calls(self) -> list[CallColumns]:
+        """The oldest calls that one report has room for, as columns of each model."""
+        by_model: dict[str, list[_Call]] = {}
+        names: dict[str, set[str]] = {}
+        for _ in range(min(MAX_CALLS, len(self._calls))):
+            call = self._calls[0]
+            known = names.get(call.model_id, set()) | call.measures.keys()
+            if len(known) > MAX_MEASURES or len(names.keys() | {call.model_id}) > MAX_MODELS:
+                break  # the next report has room for it
+            names[call.model_id] = known
+            by_model.setdefault(call.model_id, []).append(self._calls.popleft())
+        return [
+            CallColumns(
+                model_id=model_id,
+                seq_ids=[call.seq_id for call in calls],
+                kinds=[call.kind for call in calls],
+                at=[call.at for call in calls],
+                tokens=[call.tokens for call in calls],
+                measures={name: [call.measures.get(name) for call in calls] for name in sorted(names[model_id])},
+            )
+            for model_id, calls in by_model.items()
+        ]
 
     def _count(self, **tokens: int) -> None:
         for name, number in tokens.items():

@@ -68,6 +68,7 @@ class CheckpointView(Response):
     size_bytes: int | None = None
     pinned: bool = False
     failure: str = ""
+    tinker_path: str | None = Field(None, description="Of one that a tinker client named: tinker://MODEL/weights/NAME.")
     created_at: datetime
     committed_at: datetime | None = None
 

@@ -5,11 +5,12 @@ from pathlib import Path
 from api.rest.parsing import MAX_MEMBERS
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.gateway.tinker.results import Result
+from gpu_runtime.gateway.tinker.results import Measured, Result
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.journal.model_table import Operation
 from support.fake_control_plane import LEASE, FakeControlPlane, error_body
 from support.tinker_harness import MODEL, Open, step, training
+from tinkerscript.wire.tinker.work import WorkReport
 
 SAMPLER = "tnk_ab:sample:1:ses_0123"
 SAMPLE = {
@@ -58,6 +59,53 @@ async def test_tokens_are_those_that_were_trained_and_sampled_and_what_failed_ha
         ("create_model", MODEL, 1, 0), ("forward_backward", MODEL, 1, 4), ("forward_backward", MODEL, 1, 0),
         ("optim_step", MODEL, 1, 0), ("sample", SAMPLER, 2, 16),
     ]  # fmt: skip
+
+
+async def test_what_calls_returned_is_told_in_numbers_and_what_failed_is_not(wire_open: Open, tmp_path: Path) -> None:
+    meter = WorkMeter()
+    async with wire_open() as wire:
+        wire.ledger.on_done = meter.operation_done
+        await wire.model()
+        await wire.do("forward_backward", training(1, [3, 4, 5, 6]))
+        await wire.do("forward_backward", training(2, loss_fn="nonsense"))
+        await wire.do("optim_step", step(3))
+    (told_of,) = (await told(meter, tmp_path))["calls"]
+    assert (told_of["model_id"], told_of["seq_ids"], told_of["tokens"]) == (MODEL, [1, 3], [4, 0])
+    assert told_of["kinds"] == ["forward_backward", "optim_step"]
+    assert told_of["measures"]["loss:sum"][0] is not None and told_of["measures"]["learning_rate"][0] is None
+    assert told_of["measures"]["learning_rate"][1] > 0
+
+
+async def test_calls_that_are_done_again_after_a_kill_are_told_again_under_their_numbers(
+    wire_open: Open, tmp_path: Path
+) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        await wire.do("forward_backward", training(1))
+    meter = WorkMeter()
+    async with wire_open() as wire:
+        wire.ledger.on_done, wire.ledger.on_again = meter.operation_done, meter.measured
+        await wire.do("forward_backward", training(2, [3, 4]))
+    report = await told(meter, tmp_path)
+    assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"]["training"] == 2
+
+
+async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_server_reads(tmp_path: Path) -> None:
+    meter = WorkMeter()
+    for number in range(600):
+        metrics = {f"own {number // 100} {name}:mean": 1.0 for name in range(20)} | {"nan:sum": float("nan")}
+        result = Result("proto", b"", 1, Measured("forward_backward", metrics))
+        model = f"{MODEL}{number % 11}"
+        meter.measured(Operation(model, number, f"ses|train:0:{number}", "forward_backward", b"", ""), result)
+    with FakeControlPlane() as server:
+        server.answers[WORK] = 204, None
+        async with agent_of(server, tmp_path) as agent:
+            await meter.tell(agent)
+        reports = server.bodies(WORK)
+    assert sum(len(each["seq_ids"]) for report in reports for each in report["calls"]) == 600
+    for report in reports:
+        names = sum(6 + len(each["measures"]) for each in report["calls"])
+        assert names < MAX_MEMBERS / 2 and WorkReport.model_validate(report)
 
 
 async def test_what_a_runtime_does_again_after_a_kill_is_not_counted_again(wire_open: Open) -> None:

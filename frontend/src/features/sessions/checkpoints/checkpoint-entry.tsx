@@ -6,6 +6,7 @@ import { isExported } from "../../../api/offline";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
 import { Button, ButtonLink } from "../../../ui/button";
+import { CopyText } from "../../../ui/copy";
 import { Confirm } from "../../../ui/dialog";
 import { ago, bytes, dateTime, number } from "../../../ui/format";
 import { IconButton } from "../../../ui/icon-button";
@@ -21,7 +22,8 @@ interface CheckpointEntryProps {
 }
 
 export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
-  const name = `the ${checkpoint.kind} checkpoint${checkpoint.step === null ? "" : ` of step ${number(checkpoint.step)}`}`;
+  const path = checkpoint.tinker_path;
+  const name = path ?? `the ${checkpoint.kind} checkpoint${checkpoint.step === null ? "" : ` of step ${number(checkpoint.step)}`}`;
   const isCommitted = checkpoint.state === "committed";
   const opens = isCommitted && !isExported; // its files are on the server
   return (
@@ -62,6 +64,11 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
           </div>
         )}
       </div>
+      {path !== null && (
+        <p className="px-4 pb-2 pl-9 wrap-anywhere">
+          <CopyText label={path} text={path} />
+        </p>
+      )}
       {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
       {opens && (
         <Collapsible.Content>
@@ -71,7 +78,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
                 Train further from here
               </ButtonLink>
               <span className="text-muted">{checkpoint.kind === "state" ? "A new session begins with its weights and its optimizer." : "A new session begins with its weights."}</span>
-              {checkpoint.kind === "model" && (
+              {checkpoint.kind === "model" && path === null && (
                 <>
                   <Button className="h-6 px-2 text-xs" disabled={actions.isServing} onClick={actions.onServe}>
                     Serve this model
@@ -89,11 +96,16 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
   );
 }
 
+/** "weights/NAME" of "tinker://MODEL/weights/NAME". */
+function pathName({ tinker_path: path }: Checkpoint): string | null {
+  return path === null ? null : path.split("/").slice(3).join("/");
+}
+
 function Line({ checkpoint }: { checkpoint: Checkpoint }) {
   return (
     <span className="flex min-w-0 flex-1 flex-wrap items-center gap-x-2">
-      <span className="w-12 shrink-0 font-medium">{checkpoint.kind}</span>
-      <span className="text-muted tabular-nums">{checkpoint.step === null ? "" : `step ${number(checkpoint.step)}`}</span>
+      <span className="min-w-12 shrink-0 font-medium">{pathName(checkpoint) ?? checkpoint.kind}</span>
+      <span className="text-muted tabular-nums">{checkpoint.step === null || checkpoint.tinker_path !== null ? "" : `step ${number(checkpoint.step)}`}</span>
       <span className="ml-auto shrink-0 text-xs text-muted tabular-nums" title={dateTime(checkpoint.created_at)}>
         {checkpoint.size_bytes === null ? ago(checkpoint.created_at) : bytes(checkpoint.size_bytes)}
       </span>

@@ -35,7 +35,9 @@ export function CheckpointsPanel({ session }: { session: Session }) {
       </div>
       {data?.items.length === 0 && (
         <Empty title="No checkpoint yet">
-          State is saved every {number(session.config.checkpoint_every_steps)} steps. “Export model” writes the weights as a Hugging Face folder.
+          {session.kind === "tinker"
+            ? "The client saves them by name: save_state, save_weights_for_sampler."
+            : `State is saved every ${number(session.config.checkpoint_every_steps)} steps. “Export model” writes the weights as a Hugging Face folder.`}
         </Empty>
       )}
       <ul className="max-h-[32rem] divide-y divide-line overflow-y-auto">

@@ -5,5 +5,5 @@ import type { Session, SessionState } from "../../../api/types";
 const WORKING: readonly SessionState[] = ["provisioning", "loading", "ready", "stopping"];
 
 export function hasNow({ kind, state }: Session): boolean {
-  return kind !== "serving" && !isExported && WORKING.includes(state);
+  return kind === "episodes" && !isExported && WORKING.includes(state);
 }

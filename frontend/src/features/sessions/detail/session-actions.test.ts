@@ -24,4 +24,5 @@ test("a served model is promised no state, no episodes and no checkpoints", () =
     expect(actionWords("serving", action).button).toBe(actionWords("episodes", action).button);
   }
   expect(actionWords("episodes", "stop").description).toContain("checkpoints");
+  for (const action of ["suspend", "resume", "stop", "delete"] as const) expect(actionWords("tinker", action).description).not.toMatch(/episode|export/i);
 });

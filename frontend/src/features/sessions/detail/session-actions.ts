@@ -57,6 +57,16 @@ const OF_SERVED_MODELS: Record<SessionAction, Words> = {
   delete: { ...OF_RUNS.delete, description: "Its record and its log are removed; what it served stays. This cannot be undone." },
 };
 
+/** Models are saved by the client that drives it. */
+const OF_TINKER: Record<SessionAction, Words> = {
+  suspend: { ...OF_RUNS.suspend, description: "Its models are saved and its runtime freed. The next request of its client wakes it, or “Resume”." },
+  resume: { ...OF_RUNS.resume, description: "It joins the queue, goes on with its models as they were saved, and uses device time again." },
+  stop: { ...OF_RUNS.stop, description: "It ends and cannot be started again: its client’s next request is refused. Checkpoints that the client saved stay; what it did not save goes." },
+  delete: { ...OF_RUNS.delete, description: "Its record, its models and all of its checkpoints, published ones too, are removed. This cannot be undone." },
+};
+
+const WORDS: Record<Session["kind"], Record<SessionAction, Words>> = { episodes: OF_RUNS, tinker: OF_TINKER, serving: OF_SERVED_MODELS };
+
 export function actionWords(kind: Session["kind"], action: SessionAction): Words {
-  return (kind === "serving" ? OF_SERVED_MODELS : OF_RUNS)[action];
+  return WORDS[kind][action];
 }

@@ -26,7 +26,7 @@ interface SessionHeaderProps {
 export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
   const actions = useSessionActions(session);
   const mayWrite = useMayWrite();
-  const trains = session.kind !== "serving";
+  const exports = session.kind === "episodes"; // a Tinker client saves its models itself
   const pin = useUpdate(session.id);
   const client = useQueryClient();
   const save = useMutation({
@@ -48,7 +48,7 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
           {(!hasEnded(session) || link.status === "refused") && <LinkState link={link} heardAt={heardAt} />}
         </div>
         <div data-page-actions className="flex flex-wrap items-center gap-2">
-          {trains && mayWrite && !hasEnded(session) && (
+          {exports && mayWrite && !hasEnded(session) && (
             <Button
               onClick={() => {
                 save.mutate();

@@ -37,6 +37,7 @@ import { RecordPanel } from "./record-panel";
 import { SharePanel } from "./share-panel";
 import { SessionFacts } from "./session-facts";
 import { ServedSession } from "./served-session";
+import { TinkerSession } from "./tinker-session";
 import { SessionHeader } from "./session-header";
 
 export function sessionWarm(client: QueryClient, { id = "" }: { id?: string }): Promise<unknown> {
@@ -94,11 +95,12 @@ function LiveSession({ session }: { session: Session }) {
       <AlertsNotice session={session} />
     </>
   );
-  if (session.kind === "serving") {
+  if (session.kind !== "episodes") {
+    const Kind = session.kind === "serving" ? ServedSession : TinkerSession;
     return (
       <div className="space-y-4">
         {head}
-        <ServedSession session={session} record={record} />
+        <Kind session={session} record={record} />
       </div>
     );
   }
@@ -137,6 +139,12 @@ function Below({ session, record, isLoaded }: { session: Session; record: Sessio
   );
 }
 
+const WOKEN: Record<Session["kind"], string> = {
+  episodes: "The next episode wakes it where it left off",
+  tinker: "The next request of its client wakes it where it left off",
+  serving: "The next call starts it again",
+};
+
 /** What the user should know first, when anything is. */
 function Attention({ session, budgetEnd }: { session: Session; budgetEnd: BudgetEnd | null }) {
   if (session.failure) {
@@ -168,8 +176,7 @@ function Attention({ session, budgetEnd }: { session: Session; budgetEnd: Budget
     );
   }
   if (session.state === "suspended") {
-    const woken = session.kind === "serving" ? "The next call starts it again" : "The next episode wakes it where it left off";
-    return <Notice title="Suspended">{woken}, or “Resume”.</Notice>;
+    return <Notice title="Suspended">{WOKEN[session.kind]}, or “Resume”.</Notice>;
   }
   return null;
 }

@@ -5,7 +5,7 @@ import type { Session } from "../../../api/types";
 
 export function SessionPlaces({ session }: { session: Session }) {
   const page = `/sessions/${session.id}`;
-  const trains = session.kind !== "serving";
+  const trains = session.kind === "episodes"; // others have no episodes, and no steps of them
   const places: [name: string, to: string][] = [
     ...(trains ? ([["Episodes", `${page}/episodes`], ["Tasks", `${page}/tasks`]] as [string, string][]) : []),
     ...(trains && session.policy_version > 0 ? ([["Last step", `${page}/steps/${String(session.policy_version)}`]] as [string, string][]) : []),

@@ -78,7 +78,8 @@ function queueText(session: Session): string {
 }
 
 function LiveRun({ session }: { session: Session }) {
-  const { data } = useQuery(rewardsQuery(session.id, WIDTH, session.state !== "suspended"));
+  const learns = session.kind === "episodes"; // a Tinker client has losses, on the run's page
+  const { data } = useQuery({ ...rewardsQuery(session.id, WIDTH, session.state !== "suspended"), enabled: learns });
   const points = sparkPoints(data?.columns.reward_mean?.mean ?? [], WIDTH, HEIGHT);
   return (
     <li className="min-w-0 bg-surface p-4">
@@ -90,13 +91,13 @@ function LiveRun({ session }: { session: Session }) {
           <StateBadge state={session.state} />
         </span>
       </p>
-      <svg role="img" aria-label={points ? `Reward, now ${number(session.reward_mean)}` : "No step yet"} viewBox={`0 -2 ${String(WIDTH)} ${String(HEIGHT + 4)}`} preserveAspectRatio="none" className="mt-2 h-12 w-full">
+      {learns && <svg role="img" aria-label={points ? `Reward, now ${number(session.reward_mean)}` : "No step yet"} viewBox={`0 -2 ${String(WIDTH)} ${String(HEIGHT + 4)}`} preserveAspectRatio="none" className="mt-2 h-12 w-full">
         <polyline points={points} fill="none" className="stroke-accent" strokeWidth="1.75" vectorEffect="non-scaling-stroke" />
-      </svg>
+      </svg>}
       <p className="mt-1 flex justify-between gap-3 text-xs text-muted tabular-nums">
         <span className="truncate">{session.phase || session.base_model}</span>
         <span className="shrink-0">
-          {number(session.policy_version)} steps · reward {number(session.reward_mean)}
+          {learns ? `${number(session.policy_version)} steps · reward ${number(session.reward_mean)}` : `Tinker client · ${number(session.policy_version)} optimizer steps`}
         </span>
       </p>
     </li>

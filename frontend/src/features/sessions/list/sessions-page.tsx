@@ -124,7 +124,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
   return (
     <tr className="hover:bg-sunken">
       <td className={`${cell} w-0`}>
-        <input
+        {session.kind === "episodes" && <input
           type="checkbox"
           aria-label={`Compare ${visible(session.name || session.id)}`}
           checked={isChosen}
@@ -133,7 +133,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
           onChange={(event) => {
             onChoose(event.target.checked);
           }}
-        />
+        />}
       </td>
       <th scope="row" className={`${headCell} max-w-64`}>
         <Link to={`/sessions/${session.id}`} title={visible(session.name)} className="block truncate rounded text-ink hover:text-accent hover:underline">
@@ -141,7 +141,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
         </Link>
         {session.name !== session.id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
         <span className="flex flex-wrap gap-1">
-          {session.kind !== "episodes" && <span className="rounded bg-sunken px-1.5 text-xs font-normal text-muted">{session.kind}</span>}
+          {session.kind !== "episodes" && <span className="rounded bg-sunken px-1.5 text-xs font-normal text-muted">{session.kind === "tinker" ? "Tinker client" : session.kind}</span>}
           {session.pinned && <span className="rounded bg-accent-soft px-1.5 text-xs font-normal text-accent">pinned</span>}
           <TagLinks tags={session.tags} />
         </span>
@@ -151,9 +151,9 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
         {session.queue_position !== null && <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>}
       </td>
       <td className={cell}>{session.base_model}</td>
-      <td className={right}>{number(session.policy_version)}</td>
+      <td className={right}>{session.kind === "serving" ? "–" : number(session.policy_version)}</td>
       <td className={right}>{number(session.reward_mean)}</td>
-      <td className={right}>{number(session.accounting.begun)}</td>
+      <td className={right}>{session.kind === "episodes" ? number(session.accounting.begun) : "–"}</td>
       <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
         {ago(session.created_at)}
       </td>

@@ -1,0 +1,44 @@
+"""Sessions of the ``tinker`` client, as the console reads them."""
+
+from api.rest.requests import ApiRequest
+from api.views.queries import CallsQuery
+from console.sessions import selectors
+from console.tinker import calls
+from tinkerscript.wire.reading.tinker_runs import ModelCalls, TinkerModelView, TinkerRun
+from tinkerscript.wire.tinker.messages import LoraOptions
+
+
+def tinker_run_get(request: ApiRequest, session_id: str) -> TinkerRun:
+    """What a session of the tinker client has: its models, with their steps and learning rates."""
+    session = selectors.session_get(project=request.auth.project, session_id=session_id)
+    client = calls.tinker_runtime_get(session=session).tinker_session
+    return TinkerRun(
+        tinker_session_id=client.id,
+        sdk_version=client.sdk_version,
+        tags=client.tags,
+        user_metadata=client.user_metadata,
+        finished=client.finished["type"] if client.finished else None,
+        samplers=calls.samplers_count(session=session),
+        models=[
+            TinkerModelView(
+                id=model.id,
+                base_model=model.base_model,
+                lora=LoraOptions.model_validate(model.lora),
+                source_path=model.source["path"] if model.source else None,
+                user_metadata=model.user_metadata,
+                steps=model.steps,
+                calls=model.calls_in_all,
+                learning_rate=model.learning_rate,
+                created_at=model.created_at,
+                last_request_at=model.last_request_at,
+            )
+            for model in calls.session_models(session=session)
+        ],
+    )
+
+
+def model_calls(request: ApiRequest, session_id: str, model_id: str, query: CallsQuery) -> ModelCalls:
+    """What the calls of a model returned, put together to as many points as are asked for, with their extremes."""
+    session = selectors.session_get(project=request.auth.project, session_id=session_id)
+    calls.tinker_runtime_get(session=session)
+    return calls.model_calls(session=session, model_id=model_id, kind=query.kind, points=query.points)

@@ -1,0 +1,110 @@
+"""What the calls of Tinker models returned: kept as runtimes report it, read as columns of a bounded length."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from django.db.models import Count, F, QuerySet
+
+from console.errors import NotFound
+from console.sessions.models import Session
+from console.tinker.models import TinkerCall, TinkerModel, TinkerRuntime
+from tinkerscript.wire.reading.points import buckets
+from tinkerscript.wire.reading.tinker_runs import CallColumn, ModelCalls
+from tinkerscript.wire.tinker.work import CallColumns, CallKind
+
+CALLS_KEPT = 20_000  # of a model: the newest
+STEP: CallKind = "optim_step"
+
+
+def calls_record(*, session: Session, reported: Sequence[CallColumns]) -> None:
+    """Keep them, each number of a model once; those of models of other sessions are left out.
+
+    Call it within a transaction, with the lease held.
+    """
+    models = {model.id: model for model in TinkerModel.objects.filter(session=session)}
+    for columns in reported:
+        if (model := models.get(columns.model_id)) is not None:
+            _record(model, columns)
+
+
+def _record(model: TinkerModel, columns: CallColumns) -> None:
+    known = set(model.calls.filter(seq_id__in=columns.seq_ids).values_list("seq_id", flat=True))
+    oldest_kept = _oldest_kept(model)
+    new: dict[int, TinkerCall] = {}
+    for at, seq_id in enumerate(columns.seq_ids):
+        if seq_id in known or (oldest_kept is not None and seq_id < oldest_kept):
+            continue
+        measures = {name: values[at] for name, values in columns.measures.items() if values[at] is not None}
+        new[seq_id] = TinkerCall(
+            model=model, seq_id=seq_id, kind=columns.kinds[at], tokens=columns.tokens[at], measures=measures,
+            at=datetime.fromtimestamp(columns.at[at], UTC),
+        )  # fmt: skip
+    if not new:
+        return
+    TinkerCall.objects.bulk_create(new.values())
+    steps = [new[seq_id] for seq_id in sorted(new) if new[seq_id].kind == STEP]
+    trained = sum(call.kind == "forward_backward" for call in new.values())
+    changed = {"steps": F("steps") + len(steps), "calls_in_all": F("calls_in_all") + trained}
+    if steps and "learning_rate" in steps[-1].measures:
+        changed["learning_rate"] = steps[-1].measures["learning_rate"]
+    TinkerModel.objects.filter(id=model.id).update(**changed)
+    if (oldest_kept := _oldest_kept(model)) is not None:
+        model.calls.filter(seq_id__lt=oldest_kept).delete()
+
+
+def _oldest_kept(model: TinkerModel) -> int | None:
+    """The number of the oldest call that is kept; None while all are."""
+    return model.calls.order_by("-seq_id").values_list("seq_id", flat=True)[CALLS_KEPT - 1 : CALLS_KEPT].first()
+
+
+def tinker_runtime_get(*, session: Session) -> TinkerRuntime:
+    """What the session is of its client's. Raises NotFound for a session of another kind."""
+    found = TinkerRuntime.objects.filter(session=session).select_related("tinker_session").first()
+    if found is None:
+        raise NotFound("This session is not of the tinker client.", hint="Its kind is in GET /v1/sessions/{id}.")
+    return found
+
+
+def session_models(*, session: Session) -> QuerySet[TinkerModel]:
+    """The session's models, in the order in which they were made."""
+    return session.tinker_models.order_by("number")
+
+
+def samplers_count(*, session: Session) -> int:
+    """How many sampling sessions of a base model or of a path it has."""
+    return session.tinker_samplers.aggregate(number=Count("id"))["number"]
+
+
+def model_calls(*, session: Session, model_id: str, kind: CallKind, points: int) -> ModelCalls:
+    """Calls of one kind as at most ``points`` points. Raises NotFound for a model of another session."""
+    model = session.tinker_models.filter(id=model_id).first()
+    if model is None:
+        raise NotFound("There is no such model in this session.")
+    kept = list(model.calls.order_by("seq_id").values_list("kind", "tokens", "measures"))
+    # What was dropped for its age stands before what is kept.
+    steps = model.steps - sum(each == STEP for each, _, _ in kept)
+    rows = []
+    for each, tokens, measures in kept:
+        steps += each == STEP
+        if each == kind:
+            rows.append((steps, tokens, measures))
+    in_all = {STEP: model.steps, "forward_backward": model.calls_in_all}.get(kind, len(rows))
+    stretches = buckets(len(rows), points)
+    ends = [stretch.stop - 1 for stretch in stretches]
+    names = sorted({name for _, _, measures in rows for name in measures})
+    return ModelCalls(
+        numbers=[in_all - len(rows) + end + 1 for end in ends],
+        steps=[rows[end][0] for end in ends],
+        tokens=[rows[end][1] for end in ends],
+        columns={name: _column([measures.get(name) for _, _, measures in rows], stretches) for name in names},
+        calls_in_all=in_all,
+    )
+
+
+def _column(values: list[float | None], stretches: Sequence[slice]) -> CallColumn:
+    known = [[value for value in values[stretch] if value is not None] for stretch in stretches]
+    return CallColumn(
+        last=[values[stretch.stop - 1] for stretch in stretches],
+        low=[min(each, default=None) for each in known],
+        high=[max(each, default=None) for each in known],
+    )

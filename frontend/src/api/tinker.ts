@@ -1,0 +1,29 @@
+// Sessions of the tinker client: their models, and what the calls of each returned.
+import { queryOptions } from "@tanstack/react-query";
+import { api, unwrap } from "./client";
+import { isFinal } from "./sessions";
+import type { ModelCalls } from "./types";
+
+const REFRESH_MS = 5_000;
+const POINTS = 1000;
+
+export type CallKind = "forward" | "forward_backward" | "optim_step";
+
+export function tinkerRunQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "tinker"],
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/tinker", { params: { path: { session_id: id } } })),
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
+export function modelCallsQuery(id: string, modelId: string, kind: CallKind, isLive: boolean) {
+  const params = { path: { session_id: id, model_id: modelId }, query: { kind, points: POINTS } };
+  return queryOptions({
+    queryKey: ["session", id, "tinker", modelId, kind],
+    queryFn: (): Promise<ModelCalls> => unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}

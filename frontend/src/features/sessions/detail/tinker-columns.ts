@@ -1,0 +1,61 @@
+// What the calls of a Tinker model returned, as the columns of its charts.
+import type { ModelCalls, TinkerModel } from "../../../api/types";
+import type { Band, Series } from "../../../ui/chart-data";
+import { number } from "../../../ui/format";
+
+export interface CallChart {
+  title: string;
+  unit: string;
+  series: Series[];
+  band?: Band;
+}
+
+const LOSS = "loss:sum";
+const RATE = "learning_rate";
+
+/** The loss first, as the calls returned it and by token; then what else they returned. A band has the extremes of a point's calls. */
+export function lossCharts({ columns, tokens, numbers, calls_in_all: all }: ModelCalls): CallChart[] {
+  const loss = columns[LOSS];
+  if (!loss) return [];
+  const isWhole = numbers.length === all; // each point is one call
+  const byToken = loss.last.map((value, at) => (value === null || !tokens[at] ? null : value / tokens[at]));
+  return [
+    { title: "Loss by token", unit: "of the call’s data", series: [line("loss", byToken, "--series-2")] },
+    { title: "Loss", unit: "sum, as the call returned it", series: [line("loss", loss.last, "--series-2")], ...(!isWhole && { band: { low: loss.low, high: loss.high } }) },
+    ...others(columns, [LOSS]),
+  ];
+}
+
+/** The learning rate first, then what else the steps returned, such as the norm of the gradient. */
+export function stepCharts({ columns }: ModelCalls): CallChart[] {
+  const rate = columns[RATE];
+  return [...(rate ? [{ title: "Learning rate", unit: "", series: [line("rate", rate.last)] }] : []), ...others(columns, [RATE])];
+}
+
+function others(columns: ModelCalls["columns"], drawn: readonly string[]): CallChart[] {
+  return Object.entries(columns)
+    .filter(([name]) => !drawn.includes(name))
+    .map(([name, column]) => ({ title: measureName(name), unit: name.split(":")[1] ?? "", series: [line(name, column.last)] }));
+}
+
+function line(label: string, values: (number | null)[], colour = "--series-1"): Series {
+  return { label, values, colour };
+}
+
+/** "grad_norm" as "Grad norm", "kl:mean" as "Kl". */
+export function measureName(name: string): string {
+  const words = (name.split(":")[0] ?? name).replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** "LoRA of rank 8", with the parts that are left out; "all weights" without an adapter. */
+export function weightsOf({ lora }: Pick<TinkerModel, "lora">): string {
+  if (lora.rank === 0) return "all weights";
+  const without = [!lora.train_attn && "attention", !lora.train_mlp && "MLP", !lora.train_unembed && "unembedding"].filter(Boolean);
+  return `LoRA of rank ${number(lora.rank)}${without.length > 0 ? `, without ${without.join(" and ")}` : ""}`;
+}
+
+/** "train:0" of "tnk_...:train:0": the part that tells the models of one session apart. */
+export function shortName(id: string): string {
+  return id.split(":").slice(1).join(":") || id;
+}

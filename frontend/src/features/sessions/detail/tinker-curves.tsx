@@ -1,0 +1,84 @@
+// The curves of one model of a Tinker session: the losses of its calls, and what its optimizer steps returned.
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { modelCallsQuery, type CallKind } from "../../../api/tinker";
+import type { ModelCalls, Session, TinkerModel, TinkerRun } from "../../../api/types";
+import { useAddress } from "../../../ui/address-part";
+import { Chart, fetchPlots } from "../../../ui/chart";
+import { ChartControls, isLog } from "../../../ui/chart-controls";
+import { inputClass } from "../../../ui/field";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Panel } from "../../../ui/panel";
+import { smoothed, smoothingOf } from "../../../ui/smoothing";
+import { lossCharts, shortName, stepCharts, type CallChart } from "./tinker-columns";
+
+fetchPlots();
+
+interface ModelCurvesProps {
+  session: Session;
+  run: TinkerRun;
+  model: TinkerModel;
+  isLive: boolean;
+  onChoose: (id: string) => void;
+}
+
+export function ModelCurves({ session, run, model, isLive, onChoose }: ModelCurvesProps) {
+  const [address] = useAddress();
+  const [weight, log] = [smoothingOf(address), isLog(address)];
+  return (
+    <Panel
+      title="Training"
+      actions={
+        run.models.length > 1 && (
+          <select
+            aria-label="Model of the curves"
+            className={`${inputClass} h-7! w-auto! text-xs`}
+            value={model.id}
+            onChange={(event) => {
+              onChoose(event.target.value);
+            }}
+          >
+            {run.models.map(({ id }) => (
+              <option key={id} value={id}>
+                {shortName(id)}
+              </option>
+            ))}
+          </select>
+        )
+      }
+    >
+      <div className="border-b border-line px-4 py-1.5">
+        <ChartControls hasAxes={false} />
+      </div>
+      <div data-testid="charts" className="divide-y divide-line">
+        <Curves {...{ session, model, isLive, weight, log }} kind="forward_backward" chartsOf={lossCharts} none="No call of forward_backward yet" />
+        <Curves {...{ session, model, isLive, weight, log }} kind="optim_step" chartsOf={stepCharts} none="No optimizer step yet" />
+      </div>
+    </Panel>
+  );
+}
+
+interface CurvesProps {
+  session: Session;
+  model: TinkerModel;
+  isLive: boolean;
+  weight: number;
+  log: boolean;
+  kind: CallKind;
+  chartsOf: (calls: ModelCalls) => CallChart[];
+  none: string;
+}
+
+function Curves({ session, model, isLive, weight, log, kind, chartsOf, none }: CurvesProps) {
+  const { data, error, isPending } = useQuery(modelCallsQuery(session.id, model.id, kind, isLive));
+  const charts = useMemo(() => (data ? chartsOf(data) : []).map((chart) => ({ ...chart, series: chart.series.map((line) => ({ ...line, values: smoothed(line.values, weight) })) })), [data, chartsOf, weight]);
+  if (isPending || error || charts.length === 0) return error ? <ErrorNotice error={error} /> : isPending ? <Loading /> : <p className="p-4 text-muted">{none}</p>;
+  return (
+    <div className="grid sm:grid-cols-2">
+      {charts.map((chart) => (
+        <Chart key={chart.title} {...chart} x={data.numbers} axis={kind === "optim_step" ? "step" : "call"} log={log} height={150} />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,152 @@
+// A session that the tinker client drives: its models, what their calls returned, its checkpoints. It has no episodes.
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { hasEnded } from "../../../api/sessions";
+import { tinkerRunQuery } from "../../../api/tinker";
+import type { Session, TinkerModel, TinkerRun } from "../../../api/types";
+import type { SessionRecord } from "../../../live/record";
+import { CopyText } from "../../../ui/copy";
+import { Fact } from "../../../ui/fact";
+import { ago, dateTime, number, restartsText } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty, Panel } from "../../../ui/panel";
+import { cell, headCell, Table } from "../../../ui/table";
+import { UserText } from "../../../ui/user-text";
+import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
+import { NotesPanel } from "./annotate-session";
+import { BudgetPanel } from "./budget-panel";
+import { RecordPanel } from "./record-panel";
+import { shortName, weightsOf } from "./tinker-columns";
+import { ModelCurves } from "./tinker-curves";
+
+const HEAD = [{ name: "Model" }, { name: "Trains" }, { name: "Learning rate", right: true }, { name: "Steps", right: true }, { name: "Calls", right: true }, { name: "Last request" }];
+
+export function TinkerSession({ session, record }: { session: Session; record: SessionRecord }) {
+  const isLive = !hasEnded(session);
+  const { data: run, error } = useQuery(tinkerRunQuery(session.id, isLive));
+  const [chosen, setChosen] = useState("");
+  const model = run?.models.find(({ id }) => id === chosen) ?? run?.models[0];
+  return (
+    <>
+      <Facts session={session} run={run} />
+      <ErrorNotice error={error} />
+      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+        <div className="min-w-0 space-y-4">
+          <Panel title="Models">
+            {!run && !error && <Loading />}
+            {run?.models.length === 0 && (
+              <Empty title="No model yet">{isLive ? "The client makes one with create_lora_training_client. Until then it only samples." : "The client made none: it only sampled."}</Empty>
+            )}
+            {run && run.models.length > 0 && (
+              <Table label="Models of the session" head={HEAD}>
+                {run.models.map((each) => (
+                  <ModelRow key={each.id} model={each} />
+                ))}
+              </Table>
+            )}
+          </Panel>
+          {run && model && <ModelCurves key={model.id} session={session} run={run} model={model} isLive={isLive} onChoose={setChosen} />}
+          <RecordPanel sessionId={session.id} record={record} isReady={false} />
+        </div>
+        <div className="min-w-0 space-y-4">
+          <CheckpointsPanel session={session} />
+          <ClientPanel run={run} />
+          <BudgetPanel session={session} />
+          <NotesPanel session={session} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Facts({ session, run }: { session: Session; run: TinkerRun | undefined }) {
+  const models = run?.models ?? [];
+  const last = models.reduce((newest, { last_request_at: at }) => (at > newest ? at : newest), "");
+  const steps = models.reduce((sum, model) => sum + model.steps, 0);
+  return (
+    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 lg:grid-cols-5">
+      <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
+        <span className="block truncate text-sm" title={session.base_model}>
+          {session.base_model}
+        </span>
+      </Fact>
+      <Fact term="Models" note={run && run.samplers > 0 ? `and ${number(run.samplers)} sampling ${run.samplers === 1 ? "client" : "clients"}` : "that the client trains"}>
+        {run ? number(models.length) : "–"}
+      </Fact>
+      <Fact term="Optimizer steps" note="of all models">
+        <span data-testid="steps">{run ? number(steps) : "–"}</span>
+      </Fact>
+      <Fact term="Last request" note="of training">
+        <span className="text-sm" title={last && dateTime(last)}>
+          {last ? ago(last) : "none yet"}
+        </span>
+      </Fact>
+      <Fact term="Created" note={restartsText(session.restarts)}>
+        <span className="text-sm" title={dateTime(session.created_at)}>
+          {ago(session.created_at)}
+        </span>
+      </Fact>
+    </dl>
+  );
+}
+
+function ModelRow({ model }: { model: TinkerModel }) {
+  return (
+    <tr>
+      <th scope="row" className={headCell}>
+        {shortName(model.id)}
+        <span className="block font-normal">
+          <CopyText label={`the id of ${shortName(model.id)}`} text={model.id} />
+        </span>
+        {model.source_path !== null && <span className="block text-xs font-normal wrap-anywhere text-muted">from {model.source_path}</span>}
+        <Metadata values={model.user_metadata ?? {}} />
+      </th>
+      <td className={cell}>{weightsOf(model)}</td>
+      <td className={`${cell} text-right`}>{model.learning_rate === null ? "–" : number(model.learning_rate)}</td>
+      <td className={`${cell} text-right`}>{number(model.steps)}</td>
+      <td className={`${cell} text-right`}>{number(model.calls)}</td>
+      <td className={`${cell} whitespace-nowrap`} title={dateTime(model.last_request_at)}>
+        {ago(model.last_request_at)}
+      </td>
+    </tr>
+  );
+}
+
+/** Who drives it, in the client's own words. */
+function ClientPanel({ run }: { run: TinkerRun | undefined }) {
+  if (!run) return null;
+  const rows: [string, string][] = [
+    ["Version", run.sdk_version || "not told"],
+    ...(run.tags.length > 0 ? [["Tags", run.tags.join(", ")] as [string, string]] : []),
+    ...(run.finished === null ? [] : [["Ended by its client", run.finished] as [string, string]]),
+  ];
+  return (
+    <Panel title="Tinker client">
+      <p className="px-4 pt-2">
+        <CopyText label="the id of the client’s session" text={run.tinker_session_id} />
+      </p>
+      <dl className="divide-y divide-line">
+        {rows.map(([name, value]) => (
+          <div key={name} className="flex justify-between gap-3 px-4 py-1.5">
+            <dt className="text-muted">{name}</dt>
+            <dd className="min-w-0 text-right wrap-anywhere">
+              <UserText text={value} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <div className="px-4 pb-2">
+        <Metadata values={run.user_metadata} />
+      </div>
+    </Panel>
+  );
+}
+
+function Metadata({ values }: { values: Record<string, unknown> }) {
+  return Object.entries(values).map(([name, value]) => (
+    <span key={name} className="block text-xs font-normal wrap-anywhere text-muted">
+      <UserText text={`${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`} />
+    </span>
+  ));
+}

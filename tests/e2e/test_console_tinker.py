@@ -1,0 +1,102 @@
+"""The page of a session that the unmodified ``tinker`` client drives, in a real browser."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from e2e.console_pages import Server, browser, make_key, page, pages_need, sign_up
+from e2e.loop_server import BASE_MODEL, ROOT, LoopServer
+from playwright.sync_api import Page, Request, Response, expect
+
+from support.tinker_exit import ended_well
+
+__all__ = ["browser", "page"]
+
+PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker"),
+]
+PROGRAM = ROOT / "tests/e2e/tinker_two_models.py"
+
+
+@pytest.fixture(scope="module")
+def server(loop_server: LoopServer) -> Iterator[Server]:
+    pages_need()
+    yield Server(loop_server.url, loop_server.data)
+
+
+@pytest.mark.timeout(400)
+def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_nothing_of_episodes(
+    page: Page, server: Server
+) -> None:
+    sign_up(page, "tina@example.org")
+    variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    variables |= {"TINKER_BASE_URL": server.url, "TINKER_API_KEY": make_key(page), "TINKER_TELEMETRY": "0"}
+    program = subprocess.Popen(
+        [str(PYTHON), str(PROGRAM), BASE_MODEL], env=variables, cwd="/", text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert program.stdout.readline().strip() == "trained", program.stderr.read()[-3000:]
+        look_at_it(page)
+        said, wrong = program.communicate("\n", timeout=120)
+        assert ended_well(program.returncode, wrong), wrong[-3000:]
+    finally:
+        program.kill()
+        program.wait(10)
+    page.reload()
+    expect(page.get_by_text("Ended by its client")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 3"))).to_be_visible()
+
+
+def look_at_it(page: Page) -> None:
+    refused: list[str] = []
+    asked: list[str] = []
+    said: list[str] = []
+
+    def heard(response: Response) -> None:
+        if response.status >= 400:
+            refused.append(f"{response.status} {response.url}")
+
+    def sent(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("response", heard)
+    page.on("request", sent)
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.get_by_role("link", name="Sessions", exact=True).click()
+    row = page.get_by_role("row").filter(has_text="Tinker client")
+    expect(row.get_by_role("checkbox")).to_have_count(0)
+    row.get_by_role("link").first.click()
+    page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
+    models = page.get_by_role("region", name="Models of the session").get_by_role("row")
+    expect(models).to_have_count(3)
+    first, second = models.nth(1), models.nth(2)
+    expect(first).to_contain_text("LoRA of rank 8")
+    expect(second).to_contain_text("LoRA of rank 4, without MLP")
+    expect(first.get_by_role("cell")).to_have_text(["LoRA of rank 8", "1e-4", "3", "3", re.compile("just now|ago")])
+    expect(second.get_by_role("cell").nth(1)).to_have_text("0.002")
+    expect(page.get_by_test_id("steps")).to_have_text("4")
+    expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 3"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^Learning rate by step; at step 3: rate 1e-4"))).to_be_visible()
+    page.get_by_label("Model of the curves").select_option(label="train:1")
+    expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 1"))).to_be_visible()
+    checkpoints = page.get_by_role("region", name="Checkpoints")
+    expect(checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))).to_be_visible()
+    copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker://"))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    copy.first.click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")
+    main = page.get_by_role("main")
+    for absent in ("Ready for episodes", "grpo", "Samples", "Groups that are filling", "No step yet", "begun"):
+        expect(main.get_by_text(absent)).to_have_count(0)
+    for name in ("Export model", "Run again"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    places = page.get_by_role("navigation", name="Pages of the run").get_by_role("link")
+    expect(places).to_have_text(["Health"])
+    page.wait_for_timeout(6_000)  # what is asked again has been asked again
+    assert (refused, said) == ([], [])
+    assert [url for url in asked if re.search(r"/(episodes|accounting|groups|tasks|metrics\?x)", url)] == []
