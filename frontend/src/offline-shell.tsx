@@ -6,6 +6,7 @@ import { unwrap, api } from "./api/client";
 import { exportedAt, isShownOffline } from "./api/offline";
 import { ButtonLink } from "./ui/button";
 import { dateTime } from "./ui/format";
+import { RouteErrorBoundary } from "./route-error";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { Empty } from "./ui/panel";
@@ -25,7 +26,9 @@ export function OfflineShell() {
         </div>
       </header>
       <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
-        <Suspense fallback={<Loading />}>{isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}</Suspense>
+        <RouteErrorBoundary>
+          <Suspense fallback={<Loading />}>{isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}</Suspense>
+        </RouteErrorBoundary>
       </main>
     </div>
   );

@@ -1,10 +1,12 @@
-// A page whose code did not arrive: no network, or a newer version of the console replaced this one.
+// What stands in place of a page that could not be shown: its code did not arrive, or it failed; which of them, and by what.
 import { Component, type ReactNode } from "react";
-import { useLocation } from "react-router";
+import { Link, useLocation } from "react-router";
 import { Button } from "./ui/button";
+import { CopyBlock } from "./ui/copy";
 import { Notice } from "./ui/notice";
+import { isLoadError } from "./load-error";
 
-/** Shows that it failed in place of `children`, until another page is opened. */
+/** Shows the error in place of `children`, until another page is opened. */
 export function RouteErrorBoundary({ children }: { children: ReactNode }) {
   return <Boundary path={useLocation().pathname}>{children}</Boundary>;
 }
@@ -14,35 +16,52 @@ interface BoundaryProps {
   children: ReactNode;
 }
 
-class Boundary extends Component<BoundaryProps, { hasFailed: boolean }> {
-  override state = { hasFailed: false };
+class Boundary extends Component<BoundaryProps, { error: unknown }> {
+  override state = { error: null };
 
-  static getDerivedStateFromError() {
-    return { hasFailed: true };
+  static getDerivedStateFromError(error: unknown) {
+    return { error: error ?? new Error("an error without a value") };
   }
 
   override componentDidUpdate(before: BoundaryProps) {
-    if (before.path !== this.props.path && this.state.hasFailed) this.setState({ hasFailed: false });
+    if (before.path !== this.props.path && this.state.error !== null) this.setState({ error: null });
   }
 
   override render() {
-    return this.state.hasFailed ? <RouteError /> : this.props.children;
+    return this.state.error === null ? this.props.children : <RouteError error={this.state.error} />;
   }
 }
 
-function RouteError() {
+function RouteError({ error }: { error: unknown }) {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const isLoad = isLoadError(error);
   return (
-    <div className="mx-auto max-w-lg p-8">
-      <Notice tone="bad" title="This page could not be loaded.">
-        <p className="mb-3">Check that you are online and that the server runs. If it was just upgraded, reloading is enough.</p>
-        <Button
-          onClick={() => {
-            location.reload();
-          }}
-        >
-          Reload
-        </Button>
+    <div className="mx-auto max-w-2xl p-8">
+      <Notice tone="bad" title={isLoad ? "This page could not be loaded." : "This page failed."}>
+        <p className="mb-3">
+          {isLoad
+            ? "Check that you are online and that the server runs. If it was just upgraded, reloading is enough."
+            : "The console has a fault: nothing of the run is lost. Reload; if it fails again, report the error below with the address of the page."}
+        </p>
+        <p className="mb-3 font-mono text-xs wrap-anywhere">{text}</p>
+        <div className="flex flex-wrap gap-3">
+          <Button
+            onClick={() => {
+              location.reload();
+            }}
+          >
+            Reload
+          </Button>
+          <Link to="/sessions" className="self-center rounded text-accent hover:underline">
+            All sessions
+          </Link>
+        </div>
       </Notice>
+      {!isLoad && error instanceof Error && error.stack && (
+        <div className="mt-3">
+          <CopyBlock label="Where it failed" text={error.stack} />
+        </div>
+      )}
     </div>
   );
 }

@@ -9,6 +9,7 @@ import { AccountMenu } from "./features/account/account-menu";
 import { AlertCenter } from "./features/alerts/alert-center";
 import { ProjectSwitcher } from "./features/account/project-switcher";
 import { PaletteOpener } from "./palette-opener";
+import { RouteErrorBoundary } from "./route-error";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { OfflineBar } from "./ui/offline-bar";
@@ -68,9 +69,11 @@ export function Shell() {
       <OfflineBar />
       <Toaster />
       <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
-        <Suspense fallback={<Loading />}>
-          <Outlet />
-        </Suspense>
+        <RouteErrorBoundary>
+          <Suspense fallback={<Loading />}>
+            <Outlet />
+          </Suspense>
+        </RouteErrorBoundary>
       </main>
     </div>
   );

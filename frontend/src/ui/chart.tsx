@@ -182,7 +182,7 @@ function Readout({ x, series, axis, overlay, onHoverRef }: ReadoutProps) {
   }, [onHoverRef]);
   const at = hovered !== null && hovered < x.length ? hovered : x.length - 1;
   return (
-    <span className="flex flex-wrap gap-x-3 tabular-nums">
+    <span translate="no" className="flex flex-wrap gap-x-3 tabular-nums">
       {series.map((one) => (
         <span key={one.label} className="inline-flex items-center gap-1">
           <span aria-hidden className="h-0.5 w-2.5 rounded" style={{ background: `var(${one.colour})` }} />

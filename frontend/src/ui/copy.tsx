@@ -27,7 +27,7 @@ export function CopyBlock({ label, text }: { label: string; text: string }) {
           <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
         </Button>
       </div>
-      <pre ref={block} tabIndex={0} className="max-h-72 overflow-auto p-3 font-mono text-xs leading-relaxed">
+      <pre ref={block} tabIndex={0} translate="no" className="max-h-72 overflow-auto p-3 font-mono text-xs leading-relaxed">
         {text}
       </pre>
     </div>
@@ -46,7 +46,7 @@ export function CopyText({ label, text }: { label: string; text: string }) {
   }
   return (
     <span className="inline-flex items-center gap-1 font-mono text-xs text-muted">
-      {text}
+      <span translate="no">{text}</span>
       {/* Without TLS a browser offers no clipboard: the text can still be selected. */}
       {window.isSecureContext && (
         <Button look="quiet" className="h-6 px-1.5 text-xs" onClick={() => void copy()} aria-label={`Copy ${label}`}>

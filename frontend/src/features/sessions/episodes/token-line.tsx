@@ -39,7 +39,7 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
           {number(run.tokens)} tokens{run.advantage !== null && ` · advantage ${number(run.advantage)}`}
         </span>
       </p>
-      <div className={BLOCK}>
+      <div className={BLOCK} translate="no">
         {run.pieces.map((piece, at) => (
           <span key={at} data-token={run.start + at} data-heat={heatOf(run, at, measure, scale)} data-chosen={run.start + at === chosen || undefined}>
             <Piece text={pieceText(piece, run.split_bytes[String(at) as unknown as number])} />

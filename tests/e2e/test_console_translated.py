@@ -1,0 +1,92 @@
+"""Pages whose text a browser's translation has wrapped: React's own nodes are no longer where it put them."""
+
+import re
+
+import pytest
+from e2e.ended_run import Run
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+# As translations do it: each text in a <font>, with React's node inside it or without it, and new text as it comes.
+TRANSLATE = """(keepsNode) => {
+    const wrap = (text) => {
+        const parent = text.parentElement;
+        if (!text.data.trim() || !parent || parent.closest("font, script, style, [translate=no]")) return;
+        const font = document.createElement("font");
+        parent.replaceChild(font, text);
+        if (keepsNode) font.append(text);
+        else font.append(Object.assign(document.createElement("font"), { textContent: text.data }));
+    };
+    const wrapAll = (root) => {
+        const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+        const texts = [];
+        while (walker.nextNode()) texts.push(walker.currentNode);
+        texts.forEach(wrap);
+    };
+    wrapAll(document.body);
+    new MutationObserver((records) => {
+        for (const { addedNodes } of records) for (const node of addedNodes) {
+            if (node.nodeType === Node.TEXT_NODE) wrap(node);
+            else if (node.nodeType === Node.ELEMENT_NODE && node.isConnected) wrapAll(node);
+        }
+    }).observe(document.body, { childList: true, subtree: true });
+}"""
+
+
+def translated(page: Page, path: str, heading: str | re.Pattern[str], *, keeps_node: bool) -> None:
+    page.goto(path)
+    expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    page.evaluate(TRANSLATE, keeps_node)
+
+
+@pytest.mark.parametrize("keeps_node", [True, False])
+def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(run: Run, keeps_node: bool) -> None:
+    page, base = run.page, f"/sessions/{run.session_id}"
+    how = {"keeps_node": keeps_node}
+    failed = page.get_by_text("This page failed")
+
+    translated(page, f"{base}/episodes", "Episodes", **how)
+    rows = page.get_by_role("status")
+    before = rows.inner_text()
+    page.get_by_label("Task").first.fill("mist")
+    expect(page).to_have_url(re.compile("task=mist"))
+    expect(rows).not_to_have_text(before)  # the count that changes is seen, not that of before
+    page.get_by_label("Task").first.fill("")
+    expect(rows).to_have_text(before)
+    page.get_by_role("link").filter(has_text="mist").first.click()
+    page.wait_for_url(re.compile(r"/episodes/epi_"))
+    page.wait_for_load_state("networkidle")
+    colours = page.get_by_role("combobox", name=re.compile("Colour"))
+    for measure in ("advantage", "version", "none"):
+        colours.select_option(measure)
+    page.locator("[data-token]").first.click()
+    page.keyboard.press("ArrowRight")
+    expect(failed).to_have_count(0)
+
+    translated(page, base, re.compile("."), **how)
+    page.get_by_role("button", name="Optimizer").click()
+    page.get_by_label("Over").select_option("tokens")
+    page.get_by_role("button", name=re.compile("^Show all|^Show changed")).first.click()
+    expect(page.get_by_label("Over")).to_have_value("tokens")
+
+    translated(page, "/sessions", "Sessions", **how)
+    page.get_by_role("checkbox", name=re.compile("^Compare")).first.check()
+    page.get_by_role("textbox").first.fill("nothing of this name")
+    expect(page.get_by_text("No session matches")).to_be_visible()
+    page.get_by_role("link", name="Show all sessions").click()
+    expect(page.get_by_role("row").nth(1)).to_be_visible()
+    for place in ("Serving", "Playground", "API keys", "Members", "Usage", "Sessions"):
+        page.get_by_role("navigation", name="Main").get_by_role("link", name=place).click()
+        page.wait_for_load_state("networkidle")
+    for path, heading in (
+        (f"{base}/steps/1", "."),
+        (f"{base}/tasks", "Tasks"),
+        (f"{base}/health", "Health"),
+        ("/home", "Home"),
+    ):
+        translated(page, path, re.compile(heading), **how)
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Sessions").click()
+        expect(page.get_by_role("heading", level=1, name="Sessions")).to_be_visible()
+    expect(failed).to_have_count(0)
