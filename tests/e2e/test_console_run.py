@@ -50,10 +50,6 @@ def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every
             }"""
         )
         expect(page).to_have_url(re.compile(r"smooth=0\.99"))
-    page.goto("about:blank")
-    page.goto(f"/sessions/{session_id}?smooth=0.1")  # a link, and a drag by the mouse
-    played.send(*(metric(**step) for step in steps))
-    expect(canvases.first).to_be_visible()
     box = slider.bounding_box()
     page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
     page.mouse.down()

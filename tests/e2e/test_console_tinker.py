@@ -46,7 +46,7 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
         assert ended_well(program.returncode, wrong), wrong[-3000:]
     finally:
         program.kill()
-        program.wait(10)
+        program.communicate(timeout=10)
     page.reload()
     expect(page.get_by_text("Ended by its client")).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 3"))).to_be_visible()
@@ -86,7 +86,7 @@ def look_at_it(page: Page) -> None:
     expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 1"))).to_be_visible()
     checkpoints = page.get_by_role("region", name="Checkpoints")
     expect(checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))).to_be_visible()
-    copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker://"))
+    copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker:"))
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copy.first.click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")

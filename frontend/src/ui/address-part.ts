@@ -36,14 +36,19 @@ export function useTypedPart(name: string, pauseMs = PAUSE_MS): [string, (typed:
   const asked = address.get(name) ?? "";
   const [typed, setTyped] = useState(asked);
   const [seen, setSeen] = useState(asked);
-  // "Back", and a link that clears the filter, change the address under the input.
+  const [sent, setSent] = useState<readonly string[]>([]);
+  // "Back", and a link that clears the filter, change the address under the input. What comes back of its own text may be
+  // older than what was typed since.
   if (asked !== seen) {
     setSeen(asked);
-    if (asked !== typed.trim()) setTyped(asked);
+    const own = sent.indexOf(asked);
+    setSent(sent.slice(own < 0 ? sent.length : own + 1));
+    if (own < 0) setTyped(asked);
   }
   useEffect(() => {
     if (typed.trim() === asked) return;
     const timer = setTimeout(() => {
+      setSent((before) => [...before, typed.trim()]);
       setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
     }, pauseMs);
     return () => {
