@@ -50,8 +50,8 @@ class CallColumns(Request):
 
     @model_validator(mode="after")
     def _columns_are_of_one_length(self) -> "CallColumns":
-        columns = (self.kinds, self.at, self.tokens, *self.measures.values())
-        if any(len(column) != len(self.seq_ids) for column in columns):
+        lengths = {len(self.kinds), len(self.at), len(self.tokens), *map(len, self.measures.values())}
+        if lengths != {len(self.seq_ids)}:
             raise ValueError("every column has as many entries as seq_ids")
         return self
 
