@@ -33,6 +33,7 @@ from api.views.episodes import (
     episodes_heartbeat,
     episodes_rescore,
 )
+from api.views.kinds import model_calls, serving_create, serving_key_create, tinker_run_get
 from api.views.projects import (
     invitation_accept,
     invitation_decline,
@@ -61,7 +62,6 @@ from api.views.runtime import (
     upload_open,
 )
 from api.views.server import capacity_get, server_get
-from api.views.serving import serving_create, serving_key_create
 from api.views.sessions import (
     base_model_list,
     evaluation_create,
@@ -94,7 +94,6 @@ from api.views.sharing import (
     shared_timelines,
 )
 from api.views.tasks import task_counts, task_episode_set, task_finish, task_group_set, tasks_lease, tasks_put
-from api.views.tinker_runs import model_calls, tinker_run_get
 from api.views.trajectories import (
     episode_annotate,
     episode_calls,
@@ -134,7 +133,6 @@ from tinkerscript.wire.reading.nearest import NearestPlays
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
-from tinkerscript.wire.reading.tinker_runs import ModelCalls, TinkerRun
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import PlaceList, ServerView
@@ -148,6 +146,7 @@ from tinkerscript.wire.sessions import (
     SessionView,
 )
 from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedState
+from tinkerscript.wire.tinker.runs import ModelCalls, TinkerRun
 from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
 
 any_caller = RequireScope(None)

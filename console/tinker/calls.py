@@ -9,7 +9,7 @@ from console.errors import NotFound
 from console.sessions.models import Session
 from console.tinker.models import TinkerCall, TinkerModel, TinkerRuntime
 from tinkerscript.wire.reading.points import buckets
-from tinkerscript.wire.reading.tinker_runs import CallColumn, ModelCalls
+from tinkerscript.wire.tinker.runs import CallColumn, ModelCalls
 from tinkerscript.wire.tinker.work import CallColumns, CallKind
 
 CALLS_KEPT = 20_000  # of a model: the newest

@@ -1,11 +1,29 @@
-"""Sessions of the ``tinker`` client, as the console reads them."""
+"""Sessions of the other kinds: those that serve a model and train nothing, and those of the ``tinker`` client."""
 
+from api.presenters import session_view
 from api.rest.requests import ApiRequest
 from api.views.queries import CallsQuery
-from console.sessions import selectors
+from console.sessions import selectors, serving
 from console.tinker import calls
-from tinkerscript.wire.reading.tinker_runs import ModelCalls, TinkerModelView, TinkerRun
+from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
+from tinkerscript.wire.sessions import SessionView
 from tinkerscript.wire.tinker.messages import LoraOptions
+from tinkerscript.wire.tinker.runs import ModelCalls, TinkerModelView, TinkerRun
+
+
+def serving_create(request: ApiRequest, body: ServingCreate) -> SessionView:
+    """Start an engine for a base model or a ``model`` checkpoint, without a trainer."""
+    caller = request.auth
+    made = serving.serving_create(project=caller.project, body=body, key=caller.key, person=caller.user)
+    return session_view(made)
+
+
+def serving_key_create(request: ApiRequest, session_id: str, body: ServingKeyCreate) -> ServingEndpoint:
+    """A key for calls of the model that this session serves, and where to send them."""
+    caller = request.auth
+    return serving.serving_key_create(
+        project=caller.project, session_id=session_id, caller_id=caller.id, days=body.expires_in_days
+    )
 
 
 def tinker_run_get(request: ApiRequest, session_id: str) -> TinkerRun:

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from ..base import Response
-from ..tinker.messages import LoraOptions
+from .messages import LoraOptions
 
 
 class TinkerModelView(Response):
