@@ -20,7 +20,7 @@ from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
 from console.server.request_threads import released_after
-from console.sessions.limits.queue_wait import queue_look
+from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.selectors import session_get
@@ -188,6 +188,5 @@ def _not_ready(session: Session, fault: Exception | None) -> SessionNotReady:
     if isinstance(fault, TimeoutError) and not isinstance(fault, aiohttp.ClientError):  # it was reached
         message = f"The session's runtime has not answered within {ANSWER_TIMEOUT_S:.0f} s."
         hint = "It may still do what it was asked. Ask again in a moment."
-    position, wait_s = queue_look([session]).get(session.id, (None, None))
-    details = {"state": session.state, "queue_position": position, "queue_wait_s": wait_s}
+    details = {"state": session.state, "queue_position": queue_position(session=session)}
     return SessionNotReady(message, hint=hint, details=details)

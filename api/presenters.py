@@ -4,9 +4,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from console.audit.models import AuditRecord
-from console.scheduling.draining import is_draining
 from console.sessions.alerts.models import MetricRule
-from console.sessions.limits.queue_wait import queue_look
+from console.sessions.limits.queue import queue_look
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.selectors import tags_of
 from console.users.models import ApiKey, Membership, Project, User
@@ -164,24 +163,16 @@ def delivery_view(delivery: Delivery) -> DeliveryView:
 
 def session_list_view(sessions: Sequence[Session], next_cursor: str | None) -> SessionList:
     """One page of sessions. The queue, which may be long, is looked at once for all of them."""
-    found = _queue_look(sessions)
+    found = queue_look(sessions)
     return SessionList(items=[_session_view(session, found) for session in sessions], next_cursor=next_cursor)
 
 
 def session_view(session: Session) -> SessionView:
     """A session as its project may see it: nothing of lease, launcher or address."""
-    return _session_view(session, _queue_look([session]))
+    return _session_view(session, queue_look([session]))
 
 
-def _queue_look(sessions: Sequence[Session]) -> dict[str, tuple[int, float | None]]:
-    found = queue_look(sessions)
-    if found and is_draining():  # nothing starts before that is over
-        return {session_id: (position, None) for session_id, (position, _) in found.items()}
-    return found
-
-
-def _session_view(session: Session, queue: Mapping[str, tuple[int, float | None]]) -> SessionView:
-    position, wait_s = queue.get(session.id, (None, None))
+def _session_view(session: Session, queue: Mapping[str, int]) -> SessionView:
     return SessionView(
         id=session.id,
         project_id=session.project_id,
@@ -192,8 +183,7 @@ def _session_view(session: Session, queue: Mapping[str, tuple[int, float | None]
         served_checkpoint_id=session.served_checkpoint_id or None if session.kind == SessionKind.SERVING else None,
         state=SessionState(session.state),
         phase=session.phase,
-        queue_position=position,
-        queue_wait_s=wait_s,
+        queue_position=queue.get(session.id),
         failure=Failure.model_validate(session.failure) if session.failure else None,
         config=session.config,
         priority=session.priority,

@@ -7,9 +7,8 @@ from django.db.models import Min
 
 from console.scheduling.draining import is_draining
 from console.scheduling.models import WarmRuntime
-from console.sessions.limits.queue import devices_in_use
+from console.sessions.limits.queue import devices_in_use, queue_places
 from console.sessions.limits.quotas import quotas_get
-from console.sessions.limits.shown_queue import shown
 from console.sessions.models import Device, Session
 from console.sessions.transitions import WITH_RUNTIME
 from console.users.models import Project
@@ -55,15 +54,18 @@ def _running(project: Project) -> list[RunningSession]:
 
 def _waiting(project: Project) -> list[WaitingSession]:
     queued = list(Session.objects.filter(project=project, state=SessionState.QUEUED))
-    with shown.now() as standing:
-        waiting = [
-            WaitingSession(
-                session_id=row.id, name=row.name, since=row.state_since, position=position,
-                is_held=standing.is_held(row.id),
-            )
-            for row in queued
-            if (position := standing.position(row.id)) is not None  # of a long queue it is some seconds old
-        ]  # fmt: skip
+    places = queue_places(row.id for row in queued)
+    waiting = [
+        WaitingSession(
+            session_id=row.id,
+            name=row.name,
+            since=row.state_since,
+            position=places[row.id][0],
+            is_held=places[row.id][1],
+        )
+        for row in queued
+        if row.id in places  # it has not started meanwhile
+    ]
     return sorted(waiting, key=lambda row: row.position)[:MAX_NAMED]
 
 

@@ -39,11 +39,7 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
 
 
 def _places_wanted(now: datetime) -> int:
-    """How many sessions wait for what others have, less those that are on their way out already.
-
-    Of a long queue as it was some seconds ago: to put the whole of it in order at each tick costs more than to let a
-    client that has been away for a minute go a moment later.
-    """
+    """How many sessions wait for what others have, less those that are on their way out already."""
     here = Session.objects.filter(place=HERE)  # what a client of the Tinker wire has is no cluster's
     restarted = here.filter(state=SessionState.QUEUED, restarts__gt=1).only("state_since", "restarts")
     later = queue_places(session.id for session in restarted if now < liveness.restart_not_before(session))

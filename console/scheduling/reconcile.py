@@ -165,8 +165,10 @@ class Reconciler:
     def _keep_warm(self, warm: WarmRuntimes) -> None:
         """As many as the sessions leave room for; what has no session yet never takes one's place."""
         counts = session_counts(place=HERE)
-        queued = queue_waiting() if counts[SessionState.QUEUED] else 0
-        room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME) - queued
+        room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME)
+        # On a full server, where a long queue may stand, its order is not asked for.
+        queued = queue_waiting() if counts[SessionState.QUEUED] and room > 0 else 0
+        room -= queued
         # Who waits needs the devices, and who loads the processors.
         others = queued + counts[SessionState.PROVISIONING] + counts[SessionState.LOADING]
         warm.keep(room=0 if self._draining else room, may_start=others == 0, known=self._devices)

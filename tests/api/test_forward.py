@@ -175,7 +175,7 @@ async def test_a_wait_that_is_too_long_ends_with_the_position_in_the_queue(serve
     status, headers, body = await begin(served, api_key).answer()
     assert (status, headers["retry-after"], code_of(body)) == (503, "1", "session_not_ready")
     details = ErrorBody.model_validate_json(body).error.details
-    assert details == {"state": "queued", "queue_position": 1, "queue_wait_s": None}
+    assert details == {"state": "queued", "queue_position": 1}
     assert levels(caplog) == ["INFO"], "polling a session that is not ready is no error"
 
 

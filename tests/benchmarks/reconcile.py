@@ -111,7 +111,6 @@ def main() -> None:
         from django.core.management import call_command
 
         django.setup()
-        from console.sessions.limits import queue, shown_queue
         from tinkerscript.processes import machine_share
 
         call_command("migrate", verbosity=0)
@@ -120,7 +119,6 @@ def main() -> None:
         print(f"{'queued':>8}{'running':>9}{'full, ms':>12}{'one free, ms':>15}{'one ended, ms':>15}")
         for queued, running in SIZES:
             fill(queued, running)
-            queue.shown = shown_queue.ShownQueue()  # no move has told of these rows
             full_ms, free_ms = measure(0), measure(running)
             ended_ms = measure(running + TICKS, is_over=True)
             print(f"{queued:>8}{running:>9}{full_ms:>12.1f}{free_ms:>15.1f}{ended_ms:>15.1f}", flush=True)

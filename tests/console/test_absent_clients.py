@@ -4,13 +4,10 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from console.live.models import EventRecord
 from console.scheduling.absent_clients import ABSENT_S, absent_clients_give_way
-from console.sessions.limits import queue, shown_queue
 from console.sessions.models import Session
 from console.sessions.routing import route_get
 from console.tinker.models import TinkerRuntime, TinkerSession
@@ -117,23 +114,3 @@ def test_a_session_whose_runtime_keeps_dying_takes_no_place_before_it_may_start(
     assert not is_asked_to_go(first) and not is_asked_to_go(second)
     absent_clients_give_way(now=now + timedelta(hours=1), judging_since=judging_since)
     assert is_asked_to_go(first) + is_asked_to_go(second) == 1
-
-
-def test_of_a_long_queue_the_whole_order_is_not_made_at_each_look(world, project, monkeypatch):
-    monkeypatch.setattr(shown_queue, "SHORT", 3)
-    monkeypatch.setattr(shown_queue, "shown", shown_queue.ShownQueue())
-    monkeypatch.setattr(queue, "shown", shown_queue.shown)
-    clients = [client_make(world, project) for _ in range(2)]
-    for _ in range(8):
-        world.session(project)
-    away = world.now - timedelta(hours=1)
-    for client in clients:
-        silent(client, away)
-    absent_clients_give_way(now=world.now, judging_since=away)
-    assert all(map(is_asked_to_go, clients))
-    Session.objects.filter(id__in=[client.id for client in clients]).update(desired="run")
-    with CaptureQueriesContext(connection) as captured:
-        absent_clients_give_way(now=world.now, judging_since=away)
-    assert all(map(is_asked_to_go, clients))
-    rows = [query["sql"] for query in captured if query["sql"].startswith('SELECT "console_session"."state_since"')]
-    assert rows == [], "the queue is read once, and then what has moved"

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.sessions.limits.queue import queue_next, queue_position, queue_position_new, queue_positions
-from console.sessions.limits.standing import Running, Standing
-from console.sessions.limits.turns import Owner, Waiting
+from console.sessions.limits.queue import (
+    queue_look,
+    queue_next,
+    queue_position,
+    queue_position_new,
+    queue_positions,
+    queue_waiting,
+)
+from console.sessions.limits.turns import Occupied, Owner, Turn, Waiting, turns
 from console.sessions.models import Session
 from console.sessions.services import session_wake
 from console.sessions.states import Actor
@@ -28,34 +34,23 @@ def waiting(
     return Waiting((arrival, session_id), session_id, project_id, priority, restarts)
 
 
-def standing(
+def queue_of(
     entries: Iterable[Waiting],
     *,
     running: dict[str, int] | None = None,
     limits: dict[str, int] | None = None,
     freed: dict[Owner, int] | None = None,
-) -> Standing:
+) -> list[Turn]:
     """With so many runtimes of each project, of nobody but itself, and of one device."""
-    made = Standing(limits=limits or {})
-    for entry in entries:
-        made.put(entry)
+    occupied = Occupied(limits=limits or {}, freed=freed or {})
     for project, count in (running or {}).items():
-        for number in range(count):
-            made.start(f"running-{project}-{number}", Running(project, project, 1))
-    for owner, at in (freed or {}).items():
-        made.free(owner, at)
-    made.settle()
-    return made
-
-
-def turns(made: Standing) -> list[tuple[str, bool]]:
-    """All that wait, in their order, and whether they are held."""
-    ordered = sorted(made.waiting, key=lambda session_id: made.position(session_id) or 0)
-    return [(session_id, made.is_held(session_id)) for session_id in ordered]
+        for _ in range(count):
+            occupied.add(project, project, 1)
+    return turns(entries, occupied)
 
 
 def order(*entries: Waiting, **state: Any) -> list[str]:
-    return [session_id for session_id, _ in turns(standing(entries, **state))]
+    return [session_id for session_id, _ in queue_of(entries, **state)]
 
 
 def test_first_come_is_first_served_inside_a_project() -> None:
@@ -81,9 +76,8 @@ def test_a_session_whose_runtime_died_goes_before_all_others() -> None:
 
 def test_what_exceeds_a_quota_is_held_and_comes_last() -> None:
     entries = [waiting("a-0"), waiting("a-1", restarts=1), waiting("a-2"), waiting("b-0", "b", arrival=9)]
-    found = standing(entries, running={"a": 1}, limits={"a": 2})
-    assert turns(found) == [("a-1", False), ("b-0", False), ("a-0", True), ("a-2", True)]
-    assert list(found.next_ids()) == ["a-1", "b-0"]
+    found = queue_of(entries, running={"a": 1}, limits={"a": 2})
+    assert found == [("a-1", False), ("b-0", False), ("a-0", True), ("a-2", True)]
 
 
 entries = st.lists(
@@ -109,7 +103,7 @@ entries = st.lists(
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
 )
 def test_everyone_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
-    found = turns(standing(given_entries, running=running, limits=limits))
+    found = queue_of(given_entries, running=running, limits=limits)
     assert sorted(session_id for session_id, _ in found) == sorted(entry.session_id for entry in given_entries)
     project_of = {entry.session_id: entry.project_id for entry in given_entries}
     for project, limit in limits.items():
@@ -132,6 +126,53 @@ def test_no_project_is_two_runtimes_ahead_of_one_that_waits(given_entries) -> No
         assert all(started[project] <= started[other] + 1 for other in "abc" if left[other])
 
 
+def plain_order(entries: list[Waiting], occupied: Occupied) -> list[tuple[str, bool]]:
+    """The rules of ``turns.py`` as they are written there, each entry compared with each other."""
+    ranks: dict[Waiting, tuple[bool, bool, int]] = {}  # held, fresh, the project's rank
+
+    def urgency(entry: Waiting) -> tuple[bool, int, tuple[int, str]]:
+        return entry.restarts == 0, -entry.priority, entry.arrival
+
+    for entry in sorted(entries, key=urgency):
+        before = [other for other in ranks if other.project_id == entry.project_id]
+        starting = [other for other in before if not ranks[other][0]]
+        devices = occupied.used[entry.project_id] + sum(max(1, other.devices or 1) for other in [*starting, entry])
+        is_held = devices > occupied.limits.get(entry.project_id, 1000)
+        ranks[entry] = is_held, entry.restarts == 0, occupied.running[entry.project_id] + len(before)
+
+    def place(entry: Waiting) -> tuple[Any, ...]:
+        of_person = [other for other in entries if other.owner == entry.owner]
+        first = [other for other in of_person if (ranks[other], other.arrival) < (ranks[entry], entry.arrival)]
+        is_held, is_fresh, rank = ranks[entry]
+        came = max(entry.arrival[0], occupied.freed.get(entry.owner, 0))
+        return is_held, is_fresh, occupied.people[entry.owner] + len(first), rank, came, entry.session_id
+
+    return [(entry.session_id, ranks[entry][0]) for entry in sorted(entries, key=place)]
+
+
+PROJECTS, PEOPLE = "abcd", (None, 1, 2, 3)
+anybody = st.tuples(st.integers(0, 9), st.sampled_from(PROJECTS), st.integers(-1, 1), st.integers(0, 1))
+anything = st.tuples(anybody, st.integers(0, 3), st.sampled_from(PEOPLE))
+
+
+@any_speed
+@given(
+    st.lists(anything, max_size=30),
+    st.lists(st.tuples(st.sampled_from(PROJECTS), st.sampled_from(PEOPLE), st.integers(1, 3)), max_size=8),
+    st.dictionaries(st.sampled_from(PROJECTS), st.integers(0, 6)),
+    st.dictionaries(st.sampled_from([*PROJECTS, 1, 2, 3]), st.integers(1, 12)),
+)
+def test_the_order_is_that_of_the_rules_read_plainly(rows, running, limits, freed) -> None:
+    given_entries = [
+        Waiting((at, f"ses_{number:02}"), f"ses_{number:02}", project, priority, restarts, devices, person)
+        for number, ((at, project, priority, restarts), devices, person) in enumerate(rows)
+    ]
+    occupied = Occupied(limits=limits, freed=freed)
+    for project, person, devices in running:
+        occupied.add(project, project if person is None else person, devices)
+    assert turns(given_entries, occupied) == plain_order(given_entries, occupied)
+
+
 def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     flood = [factories.session_make(project) for _ in range(3)]
     late = factories.session_make(project_get(user=bob))
@@ -143,6 +184,17 @@ def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     assert queue_position(session=urgent) == 2
     running = factories.session_make(project_get(user=bob), state=SessionState.READY)
     assert queue_position(session=running) is None and queue_position(session=urgent) == 1
+    assert queue_waiting() == 5, "the quota of none holds it back"
+
+
+def test_nothing_is_read_for_sessions_that_do_not_wait_or_places_that_are_full(project, django_assert_num_queries):
+    waiting, running = factories.session_make(project), factories.session_make(project, state=SessionState.READY)
+    with django_assert_num_queries(0):
+        assert queue_look([running]) == {}
+    with django_assert_num_queries(1):  # which places the queued ones have
+        assert queue_next(slots={HERE: 0}) == []
+    with django_assert_num_queries(5):
+        assert queue_look([running, waiting, waiting]) == {waiting.id: 1}
 
 
 def test_a_session_that_is_woken_has_the_position_of_its_first_start(project, bob) -> None:
@@ -165,10 +217,10 @@ def test_many_projects_of_one_person_are_no_more_turns() -> None:
     flood = [waiting(f"flood-{i}", f"project-{i}", arrival=i)._replace(person=1) for i in range(61)]
     newcomer = waiting("newcomer", "b", arrival=99)._replace(person=2)
     assert order(*flood, newcomer)[:2] == ["flood-0", "newcomer"]
-    beside = standing([flood[0], newcomer])
-    beside.start("running", Running("other", 1, 1))
-    beside.settle()
-    assert list(beside.next_ids()) == ["newcomer", "flood-0"], "a runtime of any project counts"
+    beside = Occupied()
+    beside.add("other", 1, 1)
+    found = [turn.session_id for turn in turns([flood[0], newcomer], beside)]
+    assert found == ["newcomer", "flood-0"], "a runtime of any project counts"
 
 
 def test_with_one_slot_people_take_turns_however_long_ones_list_is() -> None:
@@ -176,7 +228,7 @@ def test_with_one_slot_people_take_turns_however_long_ones_list_is() -> None:
     late = [waiting(f"late-{i}", "b", arrival=9 + i)._replace(person=2) for i in range(2)]
     queue, freed, started = [*flood, *late], {}, []
     for now in range(20, 27):  # one runtime at a time: each is over before the next starts
-        first = next(standing(queue, freed=freed).next_ids())
+        first = queue_of(queue, freed=freed)[0].session_id
         (entry,) = [each for each in queue if each.session_id == first]
         queue.remove(entry)
         started.append(entry.session_id)

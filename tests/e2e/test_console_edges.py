@@ -158,37 +158,3 @@ def test_a_link_whose_time_is_over_says_so_and_shows_nothing_of_the_run(
     expect(stranger.get_by_role("table", name="Episodes")).to_have_count(0)
     photograph(stranger, "link-over")
     run.api.delete(f"/shares/{link['id']}")
-
-
-def test_a_wait_in_the_queue_is_told_where_it_is_known_and_no_number_stands_for_one_that_is_not(run: Run) -> None:
-    page = run.page
-    view = run.api.get(str(run.api.base_url).rstrip("/")).json() | {
-        "state": "queued",
-        "restarts": 0,
-        "policy_version": 0,
-    }
-    queued = [
-        view
-        | {"id": f"ses_{position}", "name": f"number {position}", "queue_position": position, "queue_wait_s": wait_s}
-        for position, wait_s in ((1, 30), (2, 5400), (3, None))
-    ]
-    listed, one = re.compile(r"/v1/sessions\?.*state=queued"), re.compile(r"/v1/sessions/ses_[23]$")
-    page.route(listed, lambda route: answer(route, {"items": queued, "next_cursor": None}))
-    page.route(one, lambda route: answer(route, queued[int(route.request.url[-1]) - 1]))
-    page.goto("/home")
-    lines = page.get_by_role("listitem").filter(has_text="position")
-    expect(lines.filter(has_text="number 1")).to_contain_text("starts in less than a minute")
-    expect(lines.filter(has_text="number 2")).to_contain_text(
-        re.compile("position 2, waits .*, starts in about 1 h 30 min")
-    )
-    expect(lines.filter(has_text="number 3")).to_contain_text("position 3")
-    expect(lines.filter(has_text="number 3")).not_to_contain_text("starts")
-    (name,) = lines.filter(has_text="number 2").get_by_role("link").all()
-    assert name.evaluate("it => it.scrollWidth <= it.clientWidth"), "a long wait is below the name, which is not cut"
-    photograph(page, "home-queue")
-    page.goto("/sessions/ses_2")
-    expect(page.get_by_text("when a runtime is free: starts in about 1 h 30 min, by how often places")).to_be_visible()
-    page.goto("/sessions/ses_3")
-    expect(page.get_by_text("How long that takes is not known.")).to_be_visible()
-    page.unroute(listed)
-    page.unroute(one)

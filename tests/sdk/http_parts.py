@@ -55,8 +55,8 @@ def error(status: int, code: str, message: str = "made to fail", hint: str = "",
     return Answer(status, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
-def not_ready(state: str = "loading", position: int | None = None, wait_s: float | None = None) -> Answer:
-    details = {"state": state, "queue_position": position, "queue_wait_s": wait_s}
+def not_ready(state: str = "loading", position: int | None = None) -> Answer:
+    details = {"state": state, "queue_position": position}
     answer = error(503, "session_not_ready", "not ready", details=details)
     answer.headers["Retry-After"] = "0"
     return answer

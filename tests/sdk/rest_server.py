@@ -197,7 +197,6 @@ class RestServer:
             base_model=wanted.base_model,
             state=self.first_state,
             queue_position=2 if self.first_state == "queued" else None,
-            queue_wait_s=1500.0 if self.first_state == "queued" else None,
             config=wanted.config,
             created_at=NOW,
             updated_at=NOW,

@@ -147,7 +147,7 @@ def test_start_that_takes_too_long_names_the_queue_position_and_leaves_nothing_r
         connect(wait_timeout_s=0.05)
     assert isinstance(caught.value, TimeoutError)
     assert "queued" in str(caught.value)
-    assert "position 2 in the queue, which is expected to take about 25 min" in str(caught.value)
+    assert "position 2 in the queue" in str(caught.value)
     assert [view.state for view in server.sessions.values()] == ["stopped"]
 
 

@@ -12,7 +12,9 @@
 A session of an older server names no person: its project stands for one.
 """
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Arrival = tuple[int, str]  # microseconds since 1970, and its id where two came at once
@@ -48,10 +50,59 @@ class Ranked(NamedTuple):
     session_id: str
 
 
-def project_ranks(
-    entries: Iterable[Waiting], *, running: int, used: int, limit: int | None
-) -> tuple[list[Ranked], int]:
-    """A project's own queue in its order, and its devices with those of what is not held.
+class Turn(NamedTuple):
+    """One queued session; ``is_held`` while its project's quota keeps it from starting."""
+
+    session_id: str
+    is_held: bool
+
+
+@dataclass
+class Occupied:
+    """What people and projects have beside the queue.
+
+    ``running`` counts the runtimes of a project, ``people`` those of a person, ``used`` a project's devices, of which
+    ``limits`` is how many it may use (absent: any). ``freed`` is when the last runtime of a person that is over ended
+    (microseconds since 1970; absent: none).
+    """
+
+    running: Counter[str] = field(default_factory=Counter)
+    people: Counter[Owner] = field(default_factory=Counter)
+    used: Counter[str] = field(default_factory=Counter)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    freed: Mapping[Owner, int] = field(default_factory=dict)
+
+    def add(self, project_id: str, owner: Owner, devices: int) -> None:
+        """One more runtime."""
+        self.running[project_id] += 1
+        self.people[owner] += 1
+        self.used[project_id] += devices
+
+
+def turns(waiting: Iterable[Waiting], occupied: Occupied) -> list[Turn]:
+    """All that wait, in the order in which they start; what is held comes last and does not."""
+    of_project: defaultdict[str, list[Waiting]] = defaultdict(list)
+    owners: dict[str, Owner] = {}
+    for entry in waiting:
+        of_project[entry.project_id].append(entry)
+        owners[entry.session_id] = entry.owner
+    of_person: defaultdict[Owner, list[Ranked]] = defaultdict(list)
+    for project_id, entries in of_project.items():
+        for each in _project_ranks(
+            entries,
+            running=occupied.running[project_id],
+            used=occupied.used[project_id],
+            limit=occupied.limits.get(project_id),
+        ):
+            of_person[owners[each.session_id]].append(each)
+    placed: list[tuple[Place, str]] = []
+    for owner, owned in of_person.items():
+        placed += _person_places(owned, running=occupied.people[owner], freed=occupied.freed.get(owner, 0))
+    return [Turn(session_id, place[0]) for place, session_id in sorted(placed)]
+
+
+def _project_ranks(entries: Iterable[Waiting], *, running: int, used: int, limit: int | None) -> list[Ranked]:
+    """A project's own queue in its order.
 
     ``running`` counts its runtimes, ``used`` their devices, of which it may have ``limit`` (None: any).
     """
@@ -62,10 +113,10 @@ def project_ranks(
         is_held = limit is not None and used + wanted > limit
         used += 0 if is_held else wanted
         ranked.append(Ranked(is_held, entry.restarts == 0, rank, entry.arrival, entry.session_id))
-    return ranked, used
+    return ranked
 
 
-def person_places(owned: Iterable[Ranked], *, running: int, freed: int = 0) -> list[tuple[Place, str]]:
+def _person_places(owned: Iterable[Ranked], *, running: int, freed: int) -> list[tuple[Place, str]]:
     """The places of what one person has in the queue, in all projects, and has ``running`` runtimes beside it.
 
     ``freed`` is when the last runtime that is over ended (microseconds since 1970; 0: none).

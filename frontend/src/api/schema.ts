@@ -4996,11 +4996,6 @@ export interface components {
              */
             queue_position: number | null;
             /**
-             * Queue Wait S
-             * @description An estimate of the seconds until it starts: its position times the mean time between two places that became free, the last 50 within a day. Null: not queued, or not known (fewer than three became free, a quota holds it back, the server is draining or has several places).
-             */
-            queue_wait_s: number | null;
-            /**
              * Restarts
              * @default 0
              */

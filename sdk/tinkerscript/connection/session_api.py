@@ -228,15 +228,15 @@ class SessionApi:
 
     def _not_ready_in_time(self, busy: SessionNotReady) -> TinkerScriptError:
         state = busy.details.get("state")
-        queue = {name: busy.details.get(name) for name in ("queue_position", "queue_wait_s")}
+        position = busy.details.get("queue_position")
         if state is None:
             try:
                 view = self.status()
                 state = view.state.value
-                queue = {"queue_position": view.queue_position, "queue_wait_s": view.queue_wait_s}
+                position = view.queue_position
             except TinkerScriptError:
                 state = "unknown"
-        return not_ready_in_time(self.id, self.ready_timeout_s, busy, state=state, queue=queue)
+        return not_ready_in_time(self.id, self.ready_timeout_s, busy, state=state, position=position)
 
     def _episode_post(
         self, path: str, body: EpisodeBegin | EpisodeEnd, response: type[R], wait: Wait | None = None

@@ -209,12 +209,6 @@ class SessionView(Response):
     state: SessionState
     phase: str = Field("", description="What it is doing inside its state, in words.")
     queue_position: int | None = Field(None, description="1 is next; only while queued.")
-    queue_wait_s: float | None = Field(
-        None,
-        description="An estimate of the seconds until it starts: its position times the mean time between two places"
-        " that became free, the last 50 within a day. Null: not queued, or not known (fewer than three became free, a"
-        " quota holds it back, the server is draining or has several places).",
-    )
     failure: Failure | None = None
     config: SessionConfig = Field(description="The effective one: every option, also those that were not given.")
     priority: int = 0

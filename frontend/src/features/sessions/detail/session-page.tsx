@@ -27,7 +27,6 @@ import { BatchDownload } from "./batch-download";
 import { budgetEndText } from "../budget";
 import { BudgetPanel } from "./budget-panel";
 import { ChartsPanel } from "./charts-panel";
-import { startText } from "../queue-wait";
 import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
 import { ConfigPanel } from "./config-panel";
 import { EpisodesDownload } from "./episodes-download";
@@ -168,8 +167,7 @@ function Attention({ session, budgetEnd }: { session: Session; budgetEnd: Budget
   if (session.state === "queued" && session.queue_position !== null) {
     return (
       <Notice title={`Queued, position ${String(session.queue_position)}`}>
-        It starts by itself when a runtime is free{session.queue_wait_s !== null && `: ${startText(session)}, by how often places became free lately`}.{" "}
-        {session.queue_wait_s === null && "How long that takes is not known. "}
+        It starts by itself when a runtime is free.{" "}
         {session.priority !== 0 && `Its priority among the project’s queued sessions is ${String(session.priority)}. `}
         {session.restarts > 0 && "It goes on from its last committed state."}
       </Notice>

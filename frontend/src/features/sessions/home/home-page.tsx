@@ -12,7 +12,6 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
-import { startText } from "../queue-wait";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 import { sparkPoints } from "./sparkline";
@@ -74,7 +73,7 @@ export function HomePage() {
 function queueText(session: Session): string {
   const { queue_position: position, created_at: at, restarts, policy_version: version } = session;
   const isNew = restarts === 0 && version === 0;
-  return [position === null ? "" : `position ${number(position)}`, isNew ? `waits ${waited(at)}` : "", startText(session)].filter(Boolean).join(", ");
+  return [position === null ? "" : `position ${number(position)}`, isNew ? `waits ${waited(at)}` : ""].filter(Boolean).join(", ");
 }
 
 function LiveRun({ session }: { session: Session }) {
