@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
-from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, ResumePoint, RuntimeStage, StopReason
+from tinkerscript.wire.runtime import PHASE_TINKER, Assignment, ResumePoint, RuntimeStage, StopReason
 from tinkerscript.wire.tinker.messages import (
     ModelSource,
     NamedCheckpoint,
@@ -133,7 +133,7 @@ async def serve_models(
     agent.status.begin(Phase.RESTORING, "loading the models of this session")
     await ledger.restore()
     async with serve(served, host=config.listen_host, port=config.listen_port) as listening:
-        agent.status.begin(Phase.WAITING, PHASE_WAITING)
+        agent.status.begin(Phase.WAITING, PHASE_TINKER)
         address = address_advertise(config, listening)
         agent.status.update(state=RuntimeStage.READY, address=address, policy_version=ledger.steps_done)
         background = [
@@ -187,7 +187,7 @@ def renderer_load(model: str) -> Renderer:
 async def keep_status(agent: Agent, ledger: Ledger, samples: Samples, dialects: DialectRoutes) -> None:
     """What the heartbeats say; waiting and sampling are progress as long as this loop turns."""
     while True:
-        phase, text = Phase.WAITING, PHASE_WAITING
+        phase, text = Phase.WAITING, PHASE_TINKER
         if not ledger.is_idle:
             phase, text = Phase.TRAINING, "training for a Tinker client"
         elif not samples.is_idle:

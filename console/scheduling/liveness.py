@@ -7,7 +7,7 @@ from django.conf import settings
 from console.sessions.models import Session
 from console.sessions.states import Desired
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.runtime import PHASE_SERVING, PHASE_WAITING
+from tinkerscript.wire.runtime import PHASE_SERVING, PHASE_TINKER, PHASE_WAITING
 from tinkerscript.wire.sessions import SessionState
 
 MAX_RESTART_WAIT_S = 30.0
@@ -48,7 +48,7 @@ def is_idle(session: Session, *, now: datetime) -> bool:
     """Whether a ready session has been without work for as long as its configuration allows."""
     if session.state != SessionState.READY or session.desired != Desired.RUN:
         return False
-    works = session.phase and not session.phase.startswith((PHASE_WAITING, PHASE_SERVING))
+    works = session.phase and not session.phase.startswith((PHASE_WAITING, PHASE_SERVING, PHASE_TINKER))
     if works or session.accounting.get("open", 0):
         return False
     idle_s = session.config.get("idle_suspend_s", IDLE_SUSPEND_S)

@@ -91,8 +91,17 @@ def look_at_it(page: Page) -> None:
     copy.first.click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")
     main = page.get_by_role("main")
-    for absent in ("Ready for episodes", "grpo", "Samples", "Groups that are filling", "No step yet", "begun"):
+    for absent in (
+        "Ready for episodes",
+        "grpo",
+        "Samples",
+        "Groups that are filling",
+        "No step yet",
+        "begun",
+        "waiting for episodes",
+    ):
         expect(main.get_by_text(absent)).to_have_count(0)
+    expect(main.get_by_role("link", name=re.compile(r"^Step \d"))).to_have_count(0)
     for name in ("Export model", "Run again"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     places = page.get_by_role("navigation", name="Pages of the run").get_by_role("link")

@@ -258,6 +258,7 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
                 "kind": checkpoint.kind,
                 "step": checkpoint.step,
                 "size_bytes": checkpoint.size_bytes,
+                **({"path": checkpoint.tinker.path} if hasattr(checkpoint, "tinker") else {}),
             },
         )
         event_announce(

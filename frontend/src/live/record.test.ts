@@ -56,6 +56,12 @@ test("state changes and events share one timeline in order", () => {
   ]);
 });
 
+test("a checkpoint that a client named is told by its path, and leads to no step", () => {
+  const named = { name: "checkpoint_committed", checkpoint_id: "ckp_1", kind: "state", step: 7, size_bytes: 2048, path: "tinker://tnk_1:train:0/weights/end" };
+  const [entry_] = applyPage(emptyRecord, page(entry(1, "event", named))).timeline;
+  expect([entry_?.detail, entry_?.step]).toEqual(["kind state · 2.00 KiB · path tinker://tnk_1:train:0/weights/end", undefined]);
+});
+
 test("a refused step leads to its batch, and an event of a step to that step", () => {
   const refused = { name: "step_refused", step: 7, batch: "refused-1f", reason: "loss is not finite", episodes: ["ep_1"] };
   const record = applyPage(emptyRecord, page(entry(1, "event", refused), entry(2, "event", { name: "stuck", stacks: { main: "…" } })));

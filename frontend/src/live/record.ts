@@ -93,9 +93,11 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
     return { cursor, at, kind, title, detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · ") };
   }
   const { name, ...rest } = data;
-  const shown = Object.entries(rest).filter(([key]) => !key.endsWith("_id")); // ids mean nothing to a reader of a list
+  // Ids mean nothing to a reader of a list; the step of what has a path is the number of a client's request.
+  const isNamed = typeof data.path === "string";
+  const shown = Object.entries(rest).filter(([key]) => !key.endsWith("_id") && !(isNamed && key === "step"));
   const detail = shown.map(([key, value]) => (key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`));
-  const led = { ...(typeof data.batch === "string" && { batch: data.batch }), ...(typeof data.step === "number" && { step: data.step }) };
+  const led = { ...(typeof data.batch === "string" && { batch: data.batch }), ...(typeof data.step === "number" && !isNamed && { step: data.step }) };
   return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · "), ...led };
 }
 

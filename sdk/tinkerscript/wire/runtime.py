@@ -81,6 +81,7 @@ class Assignment(Response):
 # may a session be suspended for being idle.
 PHASE_WAITING = "waiting for episodes"
 PHASE_SERVING = "waiting for calls"  # the same of a session of kind serving
+PHASE_TINKER = "waiting for requests"  # the same of a session of kind tinker
 # What every phase begins with once this runtime's machine is about to be taken away: its end is no failure of its own.
 PHASE_PREEMPTED = "this machine is taken away"
 
