@@ -15,7 +15,7 @@ from console.operations.client_wheel import WHEEL_NAME
 from tinkerscript.wire.version import VERSION
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_a_stranger_gets_the_client_and_nothing_else_of_the_server(client: Client) -> None:
     answer = client.get(f"/client/{WHEEL_NAME}")
     assert answer.status_code == 200

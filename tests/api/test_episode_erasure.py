@@ -72,6 +72,7 @@ def archived(session: Session, folder: Path) -> dict[int, list[str]]:
     return found
 
 
+@pytest.mark.smoke
 def test_an_episode_is_erased_everywhere_and_the_others_are_as_they_were(owner, ended, tmp_path, settings) -> None:
     unfinished = journal_key(ended, "c" * 64)  # of a runtime that was killed: its parts may have the episode
     upload_row(ended, unfinished)

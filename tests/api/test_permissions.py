@@ -64,6 +64,7 @@ def differences(routes: Iterable[Route], expected: Callable[[Route], Collection[
     return found
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("role", Role)
 def test_each_role_gets_what_it_may(role, ids, project) -> None:
     client = person(factories.member_make(project, "nora", role))

@@ -80,6 +80,7 @@ async def test_head_ranges_and_conditions_are_the_stores(kept: str) -> None:
     assert (await ask("GET", kept, if_none_match=etag))[0] == 304
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("spoil", [
     lambda path: path[:-1],
     lambda path: path.rpartition("/")[0] + "/model.bin",
@@ -103,6 +104,7 @@ async def test_a_link_of_another_server_is_refused_and_of_a_rotated_key_taken(ke
     assert (await ask("GET", mine))[0] == 200
 
 
+@pytest.mark.smoke
 async def test_a_link_ends(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     monkeypatch.setattr(links.time, "time", lambda: now + 61)
@@ -110,6 +112,7 @@ async def test_a_link_ends(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (status, json.loads(body)["error"]["message"]) == (403, "This link has expired.")
 
 
+@pytest.mark.smoke
 async def test_a_link_allows_one_thing(kept: str) -> None:
     for method in ("PUT", "POST", "DELETE", "OPTIONS"):
         status, headers, _ = await ask(method, kept, body=b"x", content_length="1")

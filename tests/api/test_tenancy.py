@@ -139,7 +139,7 @@ IDS_IN_PATHS = [
 ]
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_another_tenants_id_is_as_good_as_none(hers, his, eve, bob) -> None:
     signed_in = Client()
     signed_in.force_login(bob)

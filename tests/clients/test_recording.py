@@ -38,6 +38,7 @@ def test_recording_is_of_several_agents_who_go_on_with_what_they_said() -> None:
     assert sorted(place for timeline in RECORDED["timelines"] for place in timeline) == list(range(len(CALLS)))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("named", [True, False])
 async def test_recorded_run_makes_the_recorded_timelines(gateway: Gateway, named: bool) -> None:
     assert await play_in_order(gateway, list(range(len(CALLS))), named=named) == RECORDED["timelines"]

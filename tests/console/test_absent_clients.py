@@ -47,7 +47,7 @@ def beat(world, session) -> None:
     TinkerSession.objects.filter(runtimes__session=session).update(heartbeat_at=world.now)
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_the_client_that_is_away_longest_gives_way_to_one_that_waits_and_is_woken_by_its_next_request(world, project):
     first, second = client_make(world, project), client_make(world, project)
     world.tick(30, beat=READY)

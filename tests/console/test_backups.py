@@ -8,17 +8,26 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.apps import apps
+from django.core.management import call_command
+from django.db import connection
+from pytest_django import Settings
 
 from console.errors import Conflict, InvalidRequest
 from console.object_store import seaweedfs
 from console.object_store.client import Store
+from console.operations import backups
 from console.operations.backups import FORMAT, MARK, backup_restore, backup_write, rows_rename
 from console.scheduling import processes
-from console.users.models import Project
+from console.sessions.models import Session
+from console.users.keys import key_authenticate
+from console.users.models import Project, User
+from support import factories
+from tinkerscript.wire.sessions import SessionState
 
 ROOT = Path(__file__).resolve().parents[2]
 MIGRATE = "from django.core.management import call_command; call_command('migrate', verbosity=0)\n"
@@ -172,6 +181,56 @@ def test_a_copy_of_a_server_leaves_the_runtimes_of_the_living_one_alone(tmp_path
     finally:
         for runtime in runtimes:
             processes.signal_send(*runtime, signal.SIGKILL)
+
+
+class Bucket:
+    """An object store in memory, as backups use it."""
+
+    HEALTH_KEY = "health"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {self.HEALTH_KEY: b""}
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        return iter([key for key in sorted(self.objects) if key.startswith(prefix)])
+
+    def download(self, key: str, path: Path) -> bool:
+        path.write_bytes(self.objects[key])
+        return True
+
+    def upload(self, path: Path, key: str) -> None:
+        self.objects[key] = path.read_bytes()
+
+
+def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
+    project: Project, alice: User, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = Bucket(), Bucket()
+    monkeypatch.setattr(backups, "object_store", old)
+    api_key = factories.key_make(project, alice)
+    session = factories.session_make(project, state=SessionState.READY)
+    settings.DATA = tmp_path / "old"
+    settings.DATA.mkdir()
+    (settings.DATA / "secret_key").write_text("signs")
+    old.objects["sessions/a/b"] = bytes(range(256))
+    assert backup_write(tmp_path / "backup") == {"sessions": 1, "objects": 1}
+
+    User.objects.all().delete()
+    Project.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM console_auditrecord")  # the log is only added to, by what we write
+    assert not Session.objects.exists()
+    monkeypatch.setattr(backups, "object_store", new)
+    monkeypatch.setattr(backups, "call_command", lambda name, *given, **options: (
+        None if name == "migrate" else call_command(name, *given, **options)  # this database has its migrations
+    ))  # fmt: skip
+    settings.DATA = tmp_path / "new"
+    settings.DATA.mkdir()
+    assert backup_restore(tmp_path / "backup") == {"sessions": 1, "objects": 1}
+    assert key_authenticate(secret=api_key).user.email == alice.email
+    assert Session.objects.get().id == session.id and Session.objects.get().state == "suspended"
+    assert new.objects["sessions/a/b"] == old.objects["sessions/a/b"]
+    assert (settings.DATA / "secret_key").read_text() == "signs"
 
 
 @pytest.mark.django_db

@@ -12,12 +12,11 @@ from django.utils import timezone
 from console.errors import StorageUnavailable
 from console.live.models import EventRecord
 from console.object_store import client as object_store
-from console.sessions.episodes.models import EpisodeTextBlock
+from console.sessions.episodes.models import EpisodeAnnotation, EpisodeTextBlock
 from console.sessions.episodes.text_blocks import block_remake
 from console.sessions.models import (
     ArchivePart,
     Checkpoint,
-    EpisodeAnnotation,
     EpisodePack,
     EpisodeRecord,
     Session,
@@ -67,6 +66,7 @@ def removed(session: Session) -> list[dict]:
     return [data for data in rows if data.get("name") == "episodes_removed"]
 
 
+@pytest.mark.smoke
 def test_episodes_of_a_session_that_ended_long_ago_go_everywhere_and_what_was_learned_stays(old, settings) -> None:
     assert set(rows_of(old)) == {model.__name__ for model in OF_EPISODES}
     episodes_expire()

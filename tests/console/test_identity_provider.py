@@ -63,7 +63,7 @@ def come(provider: IdentityProvider, sub: str = "nina", **claims: object) -> tup
 # -- A person of their own ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_a_person_gets_an_account_with_a_project_and_finds_it_again(provider: IdentityProvider) -> None:
     browser, location = come(provider)
     assert location == "/signin/done" and is_in(browser)
@@ -100,7 +100,7 @@ def test_a_second_factor_is_asked_for_after_the_provider(provider: IdentityProvi
     assert any(flow["id"] == "mfa_authenticate" and flow.get("is_pending") for flow in flows)
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_another_provider_gives_nobody_an_account_by_its_id_of_a_person(provider, settings: Settings) -> None:
     """The operator has changed the issuer: the new one knows another person by the same id, and Nina by another."""
     come(provider, sub="1001")

@@ -303,7 +303,7 @@ def test_a_stop_before_the_runtime_speaks_ends_it_too(world, project):
     assert state_of(session) == SessionState.STOPPED and world.launcher.alive == {}
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_an_idle_session_is_suspended_and_woken_by_a_request(world, project):
     session = world.ready(project, idle_suspend_s=100)
     world.tick(99, beat=READY)

@@ -104,7 +104,7 @@ def test_readers_name_what_they_refuse(monkeypatch, tmp_path):
     assert console_settings.read_models("N") == folders
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
     keys = {read(tmp_path, "print(s.SECRET_KEY)").stdout for _ in range(2)}
     assert len(keys) == 1 and len(keys.pop()) > 64

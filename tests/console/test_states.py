@@ -56,7 +56,7 @@ def test_only_the_reconciler_restarts():
         assert MOVES[source, SessionState.QUEUED] == {Actor.RECONCILER}
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 @pytest.mark.parametrize("actor", Actor)
 def test_a_move_happens_exactly_when_the_table_allows_it(project, actor):
     """Each of all pairs of states: one session after the other, in the database of one test."""

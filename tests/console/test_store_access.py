@@ -99,6 +99,7 @@ def listening(process: subprocess.Popen[bytes]) -> tuple[list[int], list[str]]:
     return sorted(ports), [str(cwd / row[7]) for row in rows if len(row) == 8 and row[6] in inodes and row[3][3] == "1"]
 
 
+@pytest.mark.smoke
 def test_no_port_or_socket_of_the_store_serves_another_user(store: subprocess.Popen[bytes]) -> None:
     require_root()
     client.put(KEY, SECRET)

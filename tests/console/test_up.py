@@ -109,7 +109,7 @@ def test_an_address_that_it_does_not_listen_on_is_refused_in_words(settings, hos
         up._port_check()  # noqa: SLF001 - before it nothing is started
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     server.start()
     assert server.lines[-1] == f"ready http://127.0.0.1:{server.port}"

@@ -67,6 +67,7 @@ def test_a_half_written_checkpoint_is_invisible(project, running):
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
 
 
+@pytest.mark.smoke
 def test_the_manifest_is_written_last(running, monkeypatch):
     order = []
     complete, put_object = object_store.multipart_complete, object_store.put
@@ -85,6 +86,7 @@ def test_a_commit_sent_twice_changes_nothing(running):
     assert EventRecord.objects.filter(session_id=running.id, data__name="checkpoint_committed").count() == 1
 
 
+@pytest.mark.smoke
 def test_a_commit_that_broke_off_can_be_finished(running, monkeypatch):
     plan = uploads.upload_open(session=running, body=opening(FILES))
     commit = write(plan, FILES)
@@ -120,6 +122,7 @@ def test_a_file_of_any_size_has_no_more_parts_than_the_store_takes(running, monk
     assert put(planned.part_urls[-1], bytes(last_bytes))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("sent", [b"", b"thre", b"threee", b"much more than three" * 100_000, [b"thr", b"ee"]])
 def test_a_part_of_another_length_is_refused_by_the_store_itself(running, sent):
     plan = uploads.upload_open(session=running, body=opening({"a": b"three", "nothing": b""}))

@@ -104,6 +104,7 @@ def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path:
     assert asked == allowed
 
 
+@pytest.mark.smoke
 def test_who_may_make_jobs_finds_no_secret_of_the_server_to_mount() -> None:
     """A pod may mount whatever stands in its own namespace."""
     servers = [found for found in manifests() if "template" in found.get("spec", {})]

@@ -41,6 +41,7 @@ def served(client: Client, project) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.smoke
 def test_every_metric_that_is_drawn_or_watched_is_served(served) -> None:
     named = {name for expression in EXPRESSIONS for name in re.findall(r"tinkerscript_[a-z_]+", expression)}
     assert len(named) > 15

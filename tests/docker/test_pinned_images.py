@@ -47,6 +47,7 @@ def images(folder: Path) -> set[str]:
     return {image for image in named if not image.startswith("tinkerscript-")}
 
 
+@pytest.mark.smoke
 def test_each_image_has_a_version_and_a_digest() -> None:
     for image in images(DOCKER):
         assert re.fullmatch(r"[\w./-]+:[\w.-]*\d[\w.-]*@sha256:[0-9a-f]{64}", image), image

@@ -91,7 +91,11 @@ def life(plane: FakeControlPlane, volume: Path, kill_at: int | None = None) -> i
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["on its volume", "without its volume"])
-@pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.nightly)], ids=["each fifth", "each"])
+@pytest.mark.parametrize(
+    "apart",
+    [pytest.param(20, marks=pytest.mark.smoke), 5, pytest.param(1, marks=pytest.mark.nightly)],
+    ids=["each twentieth", "each fifth", "each"],
+)
 def test_a_kill_at_any_point_leaves_every_episode_in_one_part(tmp_path: Path, lost: bool, apart: int) -> None:
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane)

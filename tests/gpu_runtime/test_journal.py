@@ -298,7 +298,7 @@ for number in range(start, start + 10_000):
 """
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite3"
     acknowledged: list[tuple[str, str]] = []

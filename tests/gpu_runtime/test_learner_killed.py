@@ -107,7 +107,11 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return volume
 
 
-@pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.nightly)], ids=["each fifth", "each"])
+@pytest.mark.parametrize(
+    "apart",
+    [pytest.param(30, marks=pytest.mark.smoke), 5, pytest.param(1, marks=pytest.mark.nightly)],
+    ids=["each thirtieth", "each fifth", "each"],
+)
 def test_a_kill_at_any_point_costs_no_episode_and_no_bit(untouched: Path, tmp_path: Path, apart: int) -> None:
     whole = shutil.copytree(untouched, tmp_path / "whole")
     with plane_open() as plane:

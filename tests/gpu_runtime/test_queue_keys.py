@@ -70,6 +70,7 @@ def test_a_reader_with_the_keys_reads_and_a_stranger_or_another_session_does_not
     stranger.close()
 
 
+@pytest.mark.smoke
 def test_what_a_stranger_sends_in_the_place_of_a_queue_is_never_unpickled(keys: Keys, context) -> None:
     """A reader that reaches another program at the address of its queue takes no message of it."""
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue

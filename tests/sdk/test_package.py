@@ -15,7 +15,7 @@ import tinkerscript
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_importing_the_sdk_imports_nothing_heavy():
     code = (
         "import sys, httpx, pydantic\n"

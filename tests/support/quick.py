@@ -19,8 +19,9 @@ SLEEP_LIMIT_S = 0.25  # in all, of one quick test
 MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
 # Whoever asks for one of these starts what it starts: a store.
 FIXTURES = frozenset({"embedded_s3", "swift_store", "s3"})
-# Folders whose tests start whole servers or other packages' programs, or are part of `make check`.
-FOLDERS = ("architecture", "clients", "docker", "e2e", "gpu", "launching")
+# Folders whose tests are part of `make check`; then those whose tests start whole servers or other packages' programs.
+CHECKED_FOLDERS = ("architecture",)
+FOLDERS = (*CHECKED_FOLDERS, "clients", "docker", "e2e", "gpu", "launching")
 PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 TESTS = Path(__file__).resolve().parents[1]
 

@@ -75,6 +75,7 @@ def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(t
         launcher.stop(handle, grace_s=0)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("chosen", ["", "/a/folder"])
 def test_what_torch_compiles_is_kept_where_no_other_user_can_put_it(chosen, launch, settings, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", chosen)
@@ -88,6 +89,7 @@ def is_alive(pid: int) -> bool:
     return stat is not None and stat.state not in "ZX"
 
 
+@pytest.mark.smoke
 def test_a_runtime_runs_in_its_folder_with_its_environment_and_without_the_servers_secrets(
     launch, monkeypatch, tmp_path
 ):
@@ -135,6 +137,7 @@ def test_a_runtime_that_does_not_end_when_asked_is_killed_after_its_grace(launch
     assert 0.3 <= time.monotonic() - began < 25 and not is_alive(handle["pid"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("then", ["time.sleep(60)", "sys.exit(1)"])
 @pytest.mark.parametrize("by_another", [False, True])
 def test_a_runtime_dies_with_everything_it_started(launch, then, by_another):

@@ -68,6 +68,7 @@ def stranger(*ports: int) -> Iterator[None]:
             process.kill()
 
 
+@pytest.mark.smoke
 def test_a_connection_of_another_user_is_refused_and_one_of_our_own_is_not() -> None:
     require_root()
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -40,6 +40,7 @@ def refused(*commands: str) -> None:
         assert "ermission denied" in tried.stdout or "not permitted" in tried.stdout, f"{command}: {tried.stdout}"
 
 
+@pytest.mark.smoke
 def test_weights_in_memory_are_read_and_listed_by_no_other_user() -> None:
     weights = {"a": torch.arange(20.0)}
     with handover_folder(f"ses_{secrets.token_hex(4)}") as folder:
