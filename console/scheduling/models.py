@@ -4,7 +4,7 @@ from django.db import models
 
 
 class LeaderLease(models.Model):
-    """A place: which reconciler leads it, until when, how long its last tick took, and who would lead it instead."""
+    """One row, of ``HERE``: which reconciler leads, until when, how long its last tick took. Nothing uses the rest."""
 
     place = models.CharField(primary_key=True, max_length=40)
     holder = models.CharField(max_length=80)

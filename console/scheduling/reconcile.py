@@ -1,8 +1,8 @@
 """The reconciler: compares what sessions should be with what they are, and acts on the difference.
 
 Level-triggered: every tick looks at everything anew, so that a lost event, a crash or a second reconciler costs
-nothing. Moves are conditional, so that a tick that acts on an old view changes nothing. Several reconcilers share the
-places where runtimes run (``leader.py``): each looks after the sessions of those that it leads.
+nothing. Moves are conditional, so that a tick that acts on an old view changes nothing. Of several
+reconcilers one leads (``leader.py``) and looks after the sessions of all places.
 """
 
 import logging
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.errors import Conflict
@@ -23,7 +22,7 @@ from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, RuntimeStatus, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
-from console.scheduling.leader import LEASE_S, holder_new, leader_release, leader_renew, places_share
+from console.scheduling.leader import LEASE_S, holder_new, leader_release, leader_renew
 from console.scheduling.recovery import move, recover, requeue, runtime_end, unended_give_up
 from console.scheduling.session_notes import AwayNotes, address_note, stuck_announce, suspend_request, waiting_note
 from console.scheduling.starts import QueuedStarts
@@ -74,36 +73,37 @@ class Reconciler:
         self._tick_s = self._led_at = 0.0
         self.is_idle = False
         self._draining = False
-        self._places = {HERE, *self._elsewhere}
-        self._led: dict[str, datetime] = {}  # since when; silence before it was ours, and no runtime is blamed for it
+        # None: another leads. Silence before it was ours, and no runtime is blamed for it.
+        self._led_since: datetime | None = None
         self._suspending_since: dict[str, datetime] = {}
         self._away = AwayNotes()
 
     def reconcile_once(self) -> bool:
-        """One tick; False when others lead every place. An error in one session does not keep it from the others."""
+        """One tick; False when another leads. An error in one session does not keep it from the others."""
         now, began = timezone.now(), time.monotonic()
         self.is_idle = False
         self._lead(now)
-        if not self._led:
+        if self._led_since is None:
             return False
         self._draining = is_draining()
         # At once for all: what a row says may be old by the time it is acted on, and then its move is refused. Two
         # queries, because for either condition alone there is an index, which passes by what has ended.
-        rows = self._mine(Session.objects.only(*COLUMNS_READ))
+        rows = Session.objects.only(*COLUMNS_READ)
         running = rows.filter(state__in=WITH_RUNTIME)
         launched = rows.filter(launch_handle__isnull=False).exclude(state__in=WITH_RUNTIME)
         sessions = [*running, *launched]
         for session in sessions:
-            if self._lead_on(session.place):
+            if self._lead_on():
                 self._guarded(self._reconcile, session)
+        if self._led_since is None:  # it was lost in the middle of them
+            return False
         self._away.forget_ended()
-        if HERE in self._led:
-            devices_release(known=self._devices)
+        devices_release(known=self._devices)
         # A server where nothing waits computes no order twice a second.
-        is_queued = self._mine(Session.objects.filter(state=SessionState.QUEUED)).exists()
+        is_queued = Session.objects.filter(state=SessionState.QUEUED).exists()
         if is_queued and not self._draining:
             self._start_queued(now)
-        if self._warm and HERE in self._led:
+        if self._warm and self._led_since is not None:
             self._keep_warm(self._warm)
         self.is_idle = not (sessions or is_queued or (self._warm and self._warm.is_changing))
         self._tick_s = time.monotonic() - began
@@ -115,52 +115,40 @@ class Reconciler:
             return True
         return Session.objects.filter(state__in=(SessionState.QUEUED, *WITH_RUNTIME)).exists()
 
-    def share(self) -> None:
-        """Between two ticks: give and ask for places, so that each reconciler leads as many as the others."""
-        if len(self._places) > 1:
-            places_share(holder=self._holder, places=self._places, now=timezone.now())
-
     def _lead(self, now: datetime) -> None:
-        """Which places are this one's until the next tick. Raises DatabaseError where nothing can be written."""
-        led = leader_renew(holder=self._holder, now=now, tick_s=self._tick_s, places=self._places)
-        before = self._led
-        if self._last_tick is None or now - self._last_tick > timedelta(seconds=PAUSE_S):
-            before = {}
+        """Whether this one leads until the next tick. Raises DatabaseError where nothing can be written."""
+        leads = leader_renew(holder=self._holder, now=now, tick_s=self._tick_s)
+        is_late = self._last_tick is None or now - self._last_tick > timedelta(seconds=PAUSE_S)
         self._last_tick = now
-        if led - before.keys():  # others have led them meanwhile: what is remembered of their sessions may be untrue
-            self._suspending_since.clear()
-            self._starts.forget()
-        if HERE in led and HERE not in self._led:
+        if leads and self._led_since is None:
             if self._warm:
                 self._warm.clear_predecessors()
             devices_sync(ids=self._devices)
-        if self._warm and HERE not in led:
-            self._warm.close()
-        self._led = {place: before.get(place, now) for place in led}
+        if leads and (is_late or self._led_since is None):
+            # Another has led meanwhile: what is remembered of sessions may be untrue.
+            self._suspending_since.clear()
+            self._starts.forget()
+            self._led_since = now
+        if not leads:
+            self._led_since = None
+            if self._warm:
+                self._warm.close()
         self._led_at = time.monotonic()
 
-    def _lead_on(self, place: str) -> bool:
-        """Whether it leads the place still, in a long tick: who is late is followed by another."""
+    def _lead_on(self) -> bool:
+        """Whether it leads still, in a long tick: who is late is followed by another."""
         if time.monotonic() - self._led_at > LEASE_S / 3:
             self._lead(timezone.now())
-        return place in self._led or (place not in self._places and HERE in self._led)
-
-    def _mine(self, sessions: QuerySet[Session]) -> QuerySet[Session]:
-        """Those of the places that it leads. What is at a place that there is not any more is whose HERE is."""
-        if HERE not in self._led:
-            return sessions.filter(place__in=self._led)
-        others = self._places - self._led.keys()
-        return sessions.exclude(place__in=others) if others else sessions
+        return self._led_since is not None
 
     def _start_queued(self, now: datetime) -> None:
         """Start those for which there is room; if some still wait, sessions without a client make room."""
         self._starts.begin_tick()
-        slots = {place: free if place in self._led else 0 for place, free in places_free().items()}
-        for session_id in queue_next(slots=slots, unknown=HERE in self._led):
-            self._lead_on(HERE)  # in time; two that start one session refuse one another by its move
-            self._guarded(self._starts.start, session_id)
-        if HERE in self._led:
-            absent_clients_give_way(now=now, judging_since=self._led[HERE])
+        for session_id in queue_next(slots=places_free()):
+            if self._lead_on():
+                self._guarded(self._starts.start, session_id)
+        if self._led_since is not None:
+            absent_clients_give_way(now=now, judging_since=self._led_since)
 
     def _keep_warm(self, warm: WarmRuntimes) -> None:
         """As many as the sessions leave room for; what has no session yet never takes one's place."""
@@ -254,15 +242,17 @@ class Reconciler:
             code = "" if status.code is None else f" with code {status.code}"
             return f"the runtime's process ended{code}{f': {status.reason}' if status.reason else ''}"
         is_lost = status.state == "running" and status.reason
-        if is_lost and liveness.is_unleased(session, now=now, judging_since=self._led_since(session)):
+        if is_lost and liveness.is_unleased(session, now=now, judging_since=self._judging_since):
             return f"the runtime is lost: {status.reason}"
         return ""
 
     def _stuck_cause(self, session: Session, now: datetime) -> str | None:
-        return liveness.stuck_cause(session, now=now, judging_since=self._led_since(session))
+        return liveness.stuck_cause(session, now=now, judging_since=self._judging_since)
 
-    def _led_since(self, session: Session) -> datetime:
-        return self._led.get(session.place) or self._led[HERE]
+    @property
+    def _judging_since(self) -> datetime:
+        assert self._led_since is not None, "who does not lead looks at no session"
+        return self._led_since
 
     def _suspending(self, session: Session, *, alive: bool, now: datetime) -> None:
         since = self._suspending_since.setdefault(session.id, now)

@@ -1,6 +1,6 @@
 """``manage.py reconcile`` with launchers that write down what they start, for tests of several reconcilers.
 
-    reconciler_process.py FOLDER            the reconciler; it leads and shares places as the real program does
+    reconciler_process.py FOLDER            the reconciler; it leads or stands by as the real program does
     reconciler_process.py FOLDER COUNT      so many sessions for each place; the database is made where there is none
 
 What is started is a line of FOLDER/launches: the place, the launch's name, the pid of the reconciler. It runs for ever.

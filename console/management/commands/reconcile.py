@@ -30,7 +30,7 @@ WOKEN_S = 0.02  # the least pause, of one that is woken; as long as the tick bef
 
 
 class Command(BaseCommand):
-    help = "Start, watch, restart and end the runtimes of sessions. Several share the places; others stand by."
+    help = "Start, watch, restart and end the runtimes of sessions. One leads; others stand by."
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
@@ -54,7 +54,6 @@ class Command(BaseCommand):
                 close_old_connections()
                 if reconciler.is_due():
                     reconciler.reconcile_once()
-                    reconciler.share()
             except Exception:
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
             pause.wait(min(TICK_S, max(WOKEN_S, time.monotonic() - began)), TICK_S)

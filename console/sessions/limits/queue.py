@@ -49,15 +49,13 @@ def _slots_freed(queued: QuerySet[Session]) -> dict[Owner, int]:
     return {owner: int(at.timestamp() * 1_000_000) for owner, at in found if at is not None}
 
 
-def queue_next(*, slots: Mapping[str, int], unknown: bool = True) -> list[str]:
+def queue_next(*, slots: Mapping[str, int]) -> list[str]:
     """The ids of the sessions that start now, given so many free slots at each place.
 
-    One whose place is full lets those of other places go by. With ``unknown``, those whose place is not there any more
-    are among them: their start says so.
+    One whose place is full lets those of other places go by. Those whose place is not there any more are among them:
+    their start says so.
     """
     left, elsewhere = Counter(slots), _elsewhere()
-    if not unknown:
-        left.update(dict.fromkeys(elsewhere.values() - left.keys(), 0))
     chosen: list[str] = []
     # Where nothing can start, no order is computed: a full server asks twice a second.
     for turn in () if _is_over(left, elsewhere) else queue_read():

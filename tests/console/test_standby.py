@@ -1,6 +1,5 @@
-"""Several reconcilers and several places: each place has one that leads it, and none is left alone."""
+"""Several reconcilers and several places: one leads all of them, and another follows it."""
 
-from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -47,12 +46,11 @@ class Shared(World):
             self.now += timedelta(seconds=1)
             for reconciler in self.reconcilers:
                 reconciler.reconcile_once()
-                reconciler.share()
 
-    def leads(self) -> list[int]:
-        """How many places each leads."""
-        counts = Counter(LeaderLease.objects.filter(expires_at__gt=self.now).values_list("holder", flat=True))
-        return [counts[reconciler._holder] for reconciler in self.reconcilers]  # noqa: SLF001 - its name is nobody else's
+    def leads(self) -> list[bool]:
+        """Which of them leads."""
+        (holder,) = LeaderLease.objects.filter(expires_at__gt=self.now).values_list("holder", flat=True)
+        return [reconciler._holder == holder for reconciler in self.reconcilers]  # noqa: SLF001 - its name
 
     def launchers(self) -> list[FakeLauncher]:
         return [self.launcher, *self.clusters.values()]
@@ -67,17 +65,13 @@ def world(db, settings, monkeypatch):
     return world
 
 
-def test_one_alone_leads_all_and_more_share_them(world) -> None:
+def test_one_leads_all_places_and_others_stand_by(world) -> None:
     world.rounds(1)
-    assert world.leads() == [6]
+    world.join()
     world.join()
     world.rounds(8)
-    assert world.leads() == [3, 3]
-    world.join()
-    world.rounds(8)
-    assert world.leads() == [2, 2, 2]
-    assert LeaderLease.objects.get(place=HERE).holder == world.reconcilers[0]._holder  # noqa: SLF001
-    assert leader_status() is not None
+    assert world.leads() == [True, False, False] and leader_status() is not None
+    assert [each.reconcile_once() for each in world.reconcilers] == [True, False, False]
 
 
 def test_sessions_of_all_places_start_once_and_none_is_left_waiting(world, project) -> None:
@@ -85,7 +79,7 @@ def test_sessions_of_all_places_start_once_and_none_is_left_waiting(world, proje
     world.join()
     sessions = [world.session(project, place=place) for place in (HERE, *CLUSTERS) for _ in range(3)]
     world.rounds(8)
-    assert world.leads() == [3, 3]
+    assert world.leads() == [True, False]
     assert [state_of(session) for session in sessions] == ["provisioning", "provisioning", "queued"] * 6
     assert [len(launcher.alive) for launcher in world.launchers()] == [2] * 6
     Session.objects.filter(id__in=[session.id for session in sessions[::3]]).update(desired="stop")
@@ -97,80 +91,45 @@ def test_sessions_of_all_places_start_once_and_none_is_left_waiting(world, proje
     assert [len(launcher.alive) + len(launcher.stopped) for launcher in world.launchers()] == [3] * 6, "one launch each"
 
 
-def test_each_looks_at_its_own_places_alone(world, project) -> None:
-    world.rounds(1)
-    world.join()
-    world.rounds(8)
-    at_work: list[int] = []
-    looked = [set() for _ in world.launchers()]
-    for launcher, by in zip(world.launchers(), looked, strict=True):
-        launcher.inspect = lambda handle, by=by, inspect=launcher.inspect: by.add(at_work[-1]) or inspect(handle)
-    for place in (HERE, *CLUSTERS):
-        world.session(project, place=place)
-    for _ in range(3):
-        for number, reconciler in enumerate(world.reconcilers):
-            at_work.append(number)
-            world.now += timedelta(seconds=0.5)
-            reconciler.reconcile_once()
-    assert Counter(tuple(by) for by in looked) == {(0,): 3, (1,): 3}
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_the_places_of_one_that_was_lost_are_taken_over_with_what_runs_there(world, project, first) -> None:
+def test_one_that_was_lost_is_followed_with_what_runs_in_all_places(world, project) -> None:
     world.rounds(1)
     world.join()
     sessions = [world.session(project, place=place) for place in (HERE, *CLUSTERS)]
     world.rounds(8)
-    del world.reconcilers[0 if first else 1]
+    del world.reconcilers[0]
     late = [world.session(project, place=place) for place in (HERE, *CLUSTERS)]
     world.rounds(8)
-    assert sorted(map(state_of, late)) == ["provisioning"] * 3 + ["queued"] * 3, "the lost one may be alive"
-    assert leader_status() is not None
+    assert [state_of(session) for session in late] == ["queued"] * 6, "the lost one may be alive"
     world.rounds(4)
     assert [state_of(session) for session in late] == ["provisioning"] * 6
     assert all(session.restarts == 0 for session in (*sessions, *late) if state_of(session))
-    assert [len(launcher.alive) for launcher in world.launchers()] == [2] * 6 and world.leads() == [6]
+    assert [len(launcher.alive) for launcher in world.launchers()] == [2] * 6 and world.leads() == [True]
 
 
-def test_a_runtime_is_not_blamed_for_the_time_in_which_nobody_led_its_place(world, project) -> None:
-    world.rounds(1)
-    other = world.join()
-    world.rounds(8)
-    (place,) = LeaderLease.objects.filter(holder=other._holder).values_list("place", flat=True)[:1]  # noqa: SLF001
-    session = world.session(project, place=place)
-    world.rounds(1)
-    world.launcher.alive |= world.clusters[place].alive
-    world.beat(READY)
-    world.reconcilers.remove(other)
-    world.rounds(int(LEASE_S) + 3)
-    assert state_of(session) == "ready" and session.restarts == 0
-
-
-def test_one_that_stops_gives_its_places_to_the_others_at_once(world) -> None:
+def test_a_runtime_is_not_blamed_for_the_time_in_which_nobody_led(world, project) -> None:
     world.rounds(1)
     world.join()
-    world.rounds(8)
+    session = world.session(project, place="east")
+    world.rounds(1)
+    world.launcher.alive |= world.clusters["east"].alive
+    world.beat(READY)
+    del world.reconcilers[0]
+    world.rounds(int(LEASE_S) + 3)
+    assert world.leads() == [True] and state_of(session) == "ready" and session.restarts == 0
+
+
+def test_one_that_stops_is_followed_immediately(world) -> None:
+    world.rounds(1)
+    world.join()
+    world.rounds(1)
     world.reconcilers.pop(0).close()
     world.rounds(1)
-    assert world.leads() == [6]
+    assert world.leads() == [True]
     world.reconcilers.pop().close()
     assert not anyone_leads() and leader_status() is None
 
 
-def test_what_asks_for_a_place_and_is_gone_gets_none(world) -> None:
-    world.rounds(1)
-    LeaderLease.objects.filter(place="east").update(wanted_by="elsewhere:1:1:aa")
-    gone = reconcile.holder_new()
-    here, pid, began, token = gone.split(":")
-    LeaderLease.objects.filter(place="north").update(wanted_by=f"{here}:{pid}:{int(began) - 1}:{token}")
-    world.rounds(1)
-    assert LeaderLease.objects.get(place="east").holder == "elsewhere:1:1:aa", "nothing is seen of another machine"
-    assert LeaderLease.objects.get(place="north").holder == world.reconcilers[0]._holder  # noqa: SLF001
-    world.rounds(int(LEASE_S) + 1)
-    assert world.leads() == [6]
-
-
-def test_a_place_that_is_lost_in_a_long_tick_is_left_to_its_new_leader(world, project, monkeypatch) -> None:
+def test_a_lead_that_is_lost_in_a_long_tick_is_left_to_its_new_holder(world, project, monkeypatch) -> None:
     sessions = [world.session(project, place="east") for _ in range(2)]
     world.rounds(2)
     looked = []
@@ -178,7 +137,7 @@ def test_a_place_that_is_lost_in_a_long_tick_is_left_to_its_new_leader(world, pr
     def slow(handle, inspect=world.clusters["east"].inspect):
         looked.append(handle["launch"])
         world.now += timedelta(seconds=LEASE_S + 1)
-        LeaderLease.objects.filter(place="east").update(holder="another", expires_at=world.now + timedelta(seconds=9))
+        LeaderLease.objects.update(holder="another", expires_at=world.now + timedelta(seconds=9))
         monkeypatch.setattr(reconcile.time, "monotonic", lambda: 1e9 + len(looked) * LEASE_S)
         return inspect(handle)
 
@@ -196,13 +155,13 @@ def test_a_place_that_there_is_not_any_more_is_looked_after_by_one(world, projec
     settings.PLACES = {name: place for name, place in settings.PLACES.items() if name != "east"}
     world.reconcilers = [world.another(), world.another()]
     world.rounds(30)
-    assert world.leads() == [3, 2]
+    assert world.leads() == [True, False]
     for session in (running, waiting):
         events = EventRecord.objects.filter(session_id=session.id, kind="event", data__name="launcher_away")
         assert len(events) == 1 and "TINKERSCRIPT_PLACES does not name" in events[0].data["reason"]
 
 
-def test_reconcilers_of_two_places_keep_the_quota_of_a_project(world, project, monkeypatch) -> None:
+def test_starts_in_two_places_keep_the_quota_of_a_project(world, project, monkeypatch) -> None:
     """Each found the order before the other's start: by its own, there is a device for its session."""
     Project.objects.filter(id=project.id).update(device_quota=1)
     here, there = world.session(project), world.session(project, place="east")
