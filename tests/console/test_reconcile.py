@@ -1,15 +1,12 @@
 """The reconciler, with a launcher and a clock of our own: every way to go wrong, and what follows."""
 
-import time
 from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
 
 from console.live.models import EventRecord
-from console.scheduling import reconcile
-from console.scheduling.leader import LEASE_S, leader_renew
-from console.scheduling.reconcile import IDLE_S
+from console.scheduling.leader import leader_renew
 from console.sessions import services
 from console.sessions.models import Session
 from console.sessions.runtime import leases
@@ -43,20 +40,6 @@ def test_a_queued_session_is_launched_with_its_lease(world, project, settings):
     assert environment["TINKERSCRIPT_TRUSTED_USERS"] == "33,65534", "numbers: it may have other names for them"
     assert environment["TINKERSCRIPT_RUNTIME_DIR"] == str(settings.DATA / "runtimes" / session.id)
     assert leases.lease_check(token=environment["TINKERSCRIPT_LEASE"]) == session
-
-
-def test_an_idle_reconciler_ticks_seldom_and_immediately_for_new_work(world, project, monkeypatch):
-    world.tick()
-    assert world.reconciler.is_idle and not world.reconciler.is_due()
-    clock = time.monotonic() + IDLE_S
-    with monkeypatch.context() as patched:
-        patched.setattr(reconcile.time, "monotonic", lambda: clock)
-        assert world.reconciler.is_due() and IDLE_S < LEASE_S / 2, "it keeps its lead meanwhile"
-    session = world.session(project)
-    assert world.reconciler.is_due()
-    world.tick()
-    assert state_of(session) == SessionState.PROVISIONING
-    assert not world.reconciler.is_idle and world.reconciler.is_due(), "what runs is looked at in every tick"
 
 
 def test_no_more_sessions_run_than_there_are_places(world, project, settings):
