@@ -56,6 +56,7 @@ def pages_of(folder: Path) -> list[str]:
     return sorted(name.partition("viewer/pages/")[2] for name in names if "viewer/pages/" in name)
 
 
+@pytest.mark.system
 def test_it_is_built_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get(f"/client/{WHEEL_NAME}").content
     monkeypatch.setattr(client_wheel, "_build", lambda: pytest.fail("built again"))

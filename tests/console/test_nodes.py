@@ -1,6 +1,7 @@
 """A session over several machines: where it may be made, and what its launcher is told."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,9 @@ def wide_model(folder: Path) -> Path:
     config = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "hidden_size": 64}
     (folder / "config.json").write_text(json.dumps(config))
     header = json.dumps({"weight": {"dtype": "F32", "shape": [1 << 29], "data_offsets": [0, 1 << 31]}}).encode()
-    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(weights, weights.stat().st_size + (1 << 31))  # a hole: it takes no disk
     return folder
 
 

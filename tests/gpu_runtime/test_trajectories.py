@@ -254,11 +254,11 @@ def stored(plane: FakeControlPlane) -> dict[str, dict[str, Any]]:
 
 async def test_every_episode_is_reported_as_it_goes_and_stored_by_the_end(plane, runtime) -> None:
     async with runtime(plane) as it:
-        begun = await it.post("/episodes", json={"task": "open"})
-        await eventually(lambda: plane.episodes.get(begun["episode_id"], {}).get("fate") == "open")
         await it.play_groups("a", "b")
         await it.stepped(1)
         waits = await it.play("c", 0.5)
+        begun = await it.post("/episodes", json={"task": "open"})
+        await eventually(lambda: plane.episodes.get(begun["episode_id"], {}).get("fate") == "open")
         await eventually(lambda: plane.episodes.get(waits, {}).get("fate") == "waiting")
         await it.end("stop")
         rows = list(plane.episodes.values())

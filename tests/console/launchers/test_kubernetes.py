@@ -48,6 +48,7 @@ def all_of(wanted: Wanted) -> list[dict]:
     return [manifests.job_make(wanted), *(make(wanted, OWNER) for make in owned)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "changes", [{}, {"claim": "", "nodes": {}, "resources": Resources()}, {"pods": 3}], ids=["full", "least", "several"]

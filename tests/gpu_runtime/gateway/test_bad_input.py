@@ -137,7 +137,8 @@ async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str, monkeypatc
     text = "all work and no play " * (10 * 2**20 // 21)
     body = json.dumps(BODIES[path]).replace("hello", text).encode()
     error = await refused(gateway, path, body)
-    assert "maximum context length is 512" in error["message"]
+    limit = "> 512 maximum" if path == "/v1/messages" else "maximum context length is 512"
+    assert limit in error["message"]
 
 
 @pytest.mark.system

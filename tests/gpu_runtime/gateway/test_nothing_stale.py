@@ -170,6 +170,7 @@ sizes = {"seed": st.integers(0, 2**32), "grpo_n": st.integers(2, 4), "tasks_per_
 staleness, runners = st.integers(0, 2), st.integers(1, 14)
 
 
+@pytest.mark.system
 @any_speed
 @given(**sizes, max_staleness=staleness, runners=runners, batches=st.integers(1, 3), same=st.booleans())
 @example(seed=0, grpo_n=4, tasks_per_batch=2, max_staleness=1, runners=8, batches=3, same=False)
@@ -182,6 +183,7 @@ def test_no_ended_episode_is_dropped_where_all_complete(
     assert (found.trained, found.stale) == (batches * tasks_per_batch * grpo_n, 0)
 
 
+@pytest.mark.system
 @any_speed
 @given(**sizes, max_staleness=staleness, runners=runners, order=st.randoms(use_true_random=False))
 def test_tasks_in_any_order_and_attempts_that_fail_hold_nothing_up(
@@ -191,6 +193,14 @@ def test_tasks_in_any_order_and_attempts_that_fail_hold_nothing_up(
     order.shuffle(names)
     found = played(seed, runners, grpo_n, tasks_per_batch, max_staleness, names, failing=0.2)
     assert (found.begun, found.open) == (6 * grpo_n, 0)
+
+
+@pytest.mark.parametrize("max_staleness", [0, 1, 2])
+def test_eight_runners_lose_no_episode(max_staleness: int) -> None:
+    """One course of the property above."""
+    names = [f"t{number}" for number in range(4) for _ in range(3)]
+    found = played(7, 8, 3, 2, max_staleness, names)
+    assert (found.trained, found.stale) == (12, 0)
 
 
 def test_attempts_at_begun_tasks_find_a_place_and_others_do_not() -> None:

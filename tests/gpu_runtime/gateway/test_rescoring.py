@@ -62,7 +62,7 @@ async def test_a_waiting_episode_is_trained_with_its_new_reward_also_after_a_res
 
 
 async def test_what_does_not_wait_keeps_its_reward_and_is_named(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path, tasks_per_batch=1) as gateway:
+    async with running_gateway(tmp_path, tasks_per_batch=1, max_staleness=2) as gateway:
         measured, opened = await play(gateway, "t", 1.0, eval=True), (await gateway.begin(task="o"))["episode_id"]
         gone = (await gateway.begin(task="g"))["episode_id"]
         await gateway.internal("POST", f"/episodes/{gone}/abandon", json={"reason": "why not"})

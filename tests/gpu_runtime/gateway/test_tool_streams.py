@@ -87,6 +87,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.system
 @settings(any_speed, max_examples=40)
 @given(
     calls=st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), VALUES)), min_size=1, max_size=3),

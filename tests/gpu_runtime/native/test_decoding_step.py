@@ -113,6 +113,7 @@ def test_every_sequence_attends_to_its_own_tokens_through_all_layers(step, share
         assert (found != before).sum() <= len(LENGTHS) * KEPT * 2 * SIZE  # the rest is as it was
 
 
+@pytest.mark.system
 def test_a_sequence_has_the_same_bits_alone_and_among_others(step):
     layers, blocks, hidden = layers_make(2 * len(LENGTHS)), blocks_of(len(LENGTHS)), torch.randn(len(LENGTHS), WIDTH)
     positions = torch.tensor(LENGTHS) - 1
@@ -122,6 +123,7 @@ def test_a_sequence_has_the_same_bits_alone_and_among_others(step):
         assert all(torch.equal(one[0], among[row]) for one, among in zip(alone, together, strict=True))
 
 
+@pytest.mark.system
 def test_large_scores_and_what_is_not_a_number(step):
     layers, blocks, hidden = layers_make(4), blocks_of(2), torch.randn(2, WIDTH)
     keys, _ = cached(layers[0])
@@ -131,6 +133,7 @@ def test_large_scores_and_what_is_not_a_number(step):
     assert (out + residual).isfinite().all(dim=1).tolist() == [True, False]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "changes", [{"max_query_len": 2}, {"causal": False}, {"num_actual_tokens": 3}, {"dynamic_causal": torch.ones(2)}]
 )
