@@ -25,8 +25,8 @@ from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
 from .archive.archive import Archive
-from .checkpoint_orders import upload_failed
 from .control_plane.agent import Agent
+from .control_plane.failed_checkpoints import upload_failed
 from .episodes.advice import STEPS_UNTIL_ADVICE, advice, nothing_to_learn, watched_steps
 from .episodes.batches import Batches, Spreads
 from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled

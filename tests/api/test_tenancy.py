@@ -43,11 +43,6 @@ CHANNELS = {
     "^(openai|oai/api|anthropic/api)/",  # refused with a body
     "^",
 }  # fmt: skip
-    "ws/v1/sessions/<str:session_id>",
-    "ws/v1/projects/<str:project_id>",
-    "^(openai|oai/api|anthropic/api)/",
-    "^",
-}
 
 # What is not in our tables: the gateway of the session in the path is asked, and another tenant's session is a 404.
 OF_THE_GATEWAY = {"episode_id", "batch"}

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.checkpoint_orders import fulfil, upload_failed
+from gpu_runtime.checkpoint_orders import fulfil
+from gpu_runtime.control_plane.failed_checkpoints import upload_failed
 from gpu_runtime.errors import (
     ControlPlaneRefused,
     DiskFull,

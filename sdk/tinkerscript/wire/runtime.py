@@ -1,7 +1,6 @@
 """What a runtime and the control plane say to each other. Every message is sent under a lease.
 
-The lease token goes in ``Authorization: Bearer``; 409 ``stale_lease`` means that another runtime holds the
-session now and this one must end itself.
+The lease token goes in ``Authorization: Bearer``. 409 ``stale_lease``: another runtime holds the session, end.
 """
 
 from enum import StrEnum
