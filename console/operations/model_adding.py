@@ -20,7 +20,7 @@ from console.operations.hub_models import SCHEME, hub_fetch
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEEDED = ("config.json", "tokenizer_config.json")
 CHECK_S = 3600.0
-NO_ENGINE = 3  # the exit code of gpu_runtime/engine/generate_check.py where there is no engine
+NO_ENGINE = 3  # the exit code of gpu_runtime.loading.generate_check.py where there is no engine
 READ_AT_ONCE = 1 << 20
 
 
@@ -101,7 +101,7 @@ def _load(folder: Path) -> dict[str, Any]:
     """What loading and generating show. In processes of their own: the server has no torch, and the memory goes back at
     the end. ``generates`` is False where this machine has no engine to try it with."""
     done = _checked("gpu_runtime.weights.load_check", folder)
-    generated = _checked("gpu_runtime.engine.generate_check", folder, passes=(0, NO_ENGINE))
+    generated = _checked("gpu_runtime.loading.generate_check", folder, passes=(0, NO_ENGINE))
     return json.loads(done.stdout.strip().splitlines()[-1]) | {"generates": generated.returncode == 0}
 
 

@@ -113,7 +113,7 @@ def test_a_machine_whose_driver_finds_none_has_none(nvidia_smi) -> None:
     assert devices_find(options()) == ()
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 @pytest.mark.parametrize(("build", "named"), [(FOR_CPUS, "build for CPUs"), ("", "no engine")])
 def test_devices_that_the_engine_here_cannot_use_are_none_and_are_refused_where_a_setting_asks_for_them(
     nvidia_smi, monkeypatch, build, named

@@ -1,4 +1,4 @@
-"""Whether the engine of this machine generates with a model: ``python -m gpu_runtime.engine.generate_check FOLDER``.
+"""Whether the engine of this machine generates with a model: ``python -m gpu_runtime.loading.generate_check FOLDER``.
 
 Starts the engine as a session would and samples two tokens. It prints one line of JSON, {"tokens"}, or says on stderr
 what is wrong and ends with 1; with NO_ENGINE where no engine is installed.
