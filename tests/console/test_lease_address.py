@@ -48,7 +48,7 @@ def test_runtimes_are_given_it_while_something_listens_there(data, settings) -> 
     assert runtime_server_url() == "http://10.0.0.5:8000" and lease_listener() is None
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_a_port_that_another_user_has_is_given_to_no_runtime_and_its_leases_are_lost(data, settings) -> None:
     require_root()
     port, lost = port_taken(lease_listener()), []

@@ -132,7 +132,7 @@ EFFECTS = {
 }
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_every_option_names_a_test_of_its_effect_that_exists() -> None:
     assert EFFECTS.keys() == SessionConfig.model_fields.keys(), "a new option needs a test that sees its effect"
     missing = {

@@ -17,7 +17,7 @@ from tinkerscript.wire.runtime import Orders, StoredFile
 LEASE = f"tml-ls-ses_1.{'0' * 64}"
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 async def test_no_lease_is_sent_to_another_users_port(tmp_path: Path) -> None:
     require_root()
     with strangers_port(forged='{"lease_seconds": 15, "checkpoints": []}') as stranger:
@@ -30,7 +30,7 @@ async def test_no_lease_is_sent_to_another_users_port(tmp_path: Path) -> None:
         assert stranger.sent() == b""
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 async def test_no_file_goes_to_or_comes_from_another_users_port(tmp_path: Path) -> None:
     require_root()
     weights, dest = tmp_path / "weights.bin", tmp_path / "dest.bin"

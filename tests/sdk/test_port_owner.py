@@ -51,7 +51,7 @@ def test_both_ends_of_our_own_connection_are_ours(asked: str, pair: tuple[socket
     assert listener_user(*connection.getpeername()[:2]) == os.getuid()
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 @pytest.mark.parametrize("accepts", [True, False])
 def test_a_port_of_another_user_is_refused_by_name(asked: str, accepts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     require_root()

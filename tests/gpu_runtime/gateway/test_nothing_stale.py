@@ -170,7 +170,7 @@ sizes = {"seed": st.integers(0, 2**32), "grpo_n": st.integers(2, 4), "tasks_per_
 staleness, runners = st.integers(0, 2), st.integers(1, 14)
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 @any_speed
 @given(**sizes, max_staleness=staleness, runners=runners, batches=st.integers(1, 3), same=st.booleans())
 @example(seed=0, grpo_n=4, tasks_per_batch=2, max_staleness=1, runners=8, batches=3, same=False)
