@@ -187,7 +187,7 @@ class Learner:
         return await self._batches.record_gaps(batch.step, reference_gaps(batch, samples, reference_ST)) or batch
 
     async def _teaches_nothing(self, batch: Batch) -> bool:
-        # A step that an older runtime counted keeps its number: the states after it are named by theirs.
+        # A step that was counted keeps its number, whatever was erased of it: the states after it are named by theirs.
         samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         return not samples and await self._batches.step_metrics(batch.step) is None
 

@@ -188,7 +188,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
 async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path) -> Journal:
     """This volume's journal, or the last copy of it, or a new one."""
     path = volume / "journal.sqlite3"
-    files = assignment.journal_files or [file for file in [assignment.journal] if file]  # earlier servers have one
+    files = assignment.journal_files
     if files and not path.exists():
         await store.journal_fetch(files[0], path, files[1:])
     journal = Journal(path)

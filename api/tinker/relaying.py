@@ -79,9 +79,7 @@ async def runtime_tell(name: str, route: Route) -> None:
     if (telling := await told.wanted(name, route.address)) is None:
         return
     path, message = telling
-    # A runtime may be older than this process, and refuses a field that it does not know.
-    said = message.model_dump_json(exclude_defaults=True)
-    answer = await _send(route, path, said.encode(), [])
+    answer = await _send(route, path, message.model_dump_json().encode(), [])
     if answer.status == 200:
         await told.done(name, route.address)
 

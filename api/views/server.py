@@ -6,9 +6,9 @@ from tinkerscript.wire.reading.capacity import CapacityView
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.version import VERSION
 
-MINIMUM_CLIENT = "0.2.0"  # 0.1 reads no session that has options which it does not know
+MINIMUM_CLIENT = "0.2.0"
 CAPABILITIES = (
-    "anthropic.messages", "episodes.heartbeats", "openai.chat", "openai.completions", "openai.responses",
+    "anthropic.messages", "openai.chat", "openai.completions", "openai.responses",
     "priority", "budget", "serving",
 )  # fmt: skip
 

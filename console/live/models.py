@@ -44,7 +44,7 @@ class LogChunk(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     session_id = models.CharField(max_length=40)
-    launch = models.CharField(max_length=150)  # empty for those of before there was a chunk for each runtime
+    launch = models.CharField(max_length=150)
     kept_at = models.DateTimeField(auto_now_add=True)
     lines = models.BinaryField()
 

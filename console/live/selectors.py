@@ -1,11 +1,10 @@
 """Reads of the record."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from django.db.models import BigIntegerField, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KT
-from django.db.models.functions import Cast
 
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
@@ -75,13 +74,6 @@ def steps_new(*, session_id: str, entries: Sequence[ReportEntry]) -> list[Step]:
         return []
     known = set(EventRecord.objects.filter(session_id=session_id, key__in=list(steps)).values_list("key", flat=True))
     return [step for key, step in steps.items() if key not in known]
-
-
-def tokens_trained_sum(*, session_ids: Iterable[str]) -> dict[str, int]:
-    """The tokens that the recorded steps of each session trained; a session without a step is left out."""
-    steps = EventRecord.objects.filter(session_id__in=session_ids, kind=EventKind.METRIC).order_by()
-    tokens = Sum(Cast(KT("data__tokens_trained"), BigIntegerField()))
-    return dict(steps.values("session_id").annotate(tokens=tokens).values_list("session_id", "tokens"))
 
 
 def metric_columns(

@@ -10,10 +10,8 @@ A server may run meanwhile: rows are read in one transaction, and objects, which
 newest seconds are in its journal on its own disk; the copy in the store is as old as the session's journal_interval_s.
 """
 
-import gzip
 import json
 import shutil
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,8 +30,6 @@ from console.users.models import User
 FORMAT = 1
 ROWS, OBJECTS, MARK = "rows.jsonl.gz", "objects", "backup.json"
 SECRETS = ("secret_key", "audit_key")
-# Models that have another name than in backups of before.
-RENAMED = {"console.keptanswer": "console.idempotencyrecord"}
 MADE_BY_MIGRATIONS = ("contenttypes", "auth.permission")
 
 
@@ -68,15 +64,6 @@ def backup_write(folder: Path) -> dict[str, int]:
     return counts
 
 
-def rows_rename(rows: Path, target: Path) -> Path:
-    """Write ``rows`` to ``target`` with every model under its present name; returns ``target``."""
-    with gzip.open(rows, "rt") as source, gzip.open(target, "wt") as renamed:
-        for line in source:
-            row = json.loads(line)
-            renamed.write(json.dumps(row | {"model": RENAMED.get(row["model"], row["model"])}) + "\n")
-    return target
-
-
 def backup_restore(folder: Path) -> dict[str, int]:
     """Become the server that ``folder`` is a backup of; how many sessions and objects came back.
 
@@ -97,8 +84,7 @@ def backup_restore(folder: Path) -> dict[str, int]:
             object_store.upload(path, str(path.relative_to(folder / OBJECTS)))
             objects += 1
     with transaction.atomic():
-        with tempfile.TemporaryDirectory() as current:
-            call_command("loaddata", str(rows_rename(folder / ROWS, Path(current) / ROWS)), verbosity=0)
+        call_command("loaddata", str(folder / ROWS), verbosity=0)
         instance_renew()
         sessions = Session.objects.count()
     for name in SECRETS:

@@ -45,8 +45,8 @@ def foreign_runtimes_forget() -> list[str]:
     """
     ours, suspended = instance_id(), []
     for session in Session.objects.filter(launch_handle__isnull=False):
-        launched_by = launch_instance((session.launch_handle or {}).get("launch", ""))
-        if launched_by not in ("", ours):
+        assert session.launch_handle is not None, "the query leaves the others out"
+        if launch_instance(session.launch_handle["launch"]) != ours:
             _suspend(session)
             suspended.append(session.id)
     return suspended

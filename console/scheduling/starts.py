@@ -17,7 +17,7 @@ from console.scheduling.launchers.protocol import Launcher, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.recovery import move, recover, requeue
 from console.scheduling.session_notes import waiting_note
-from console.sessions.limits.devices import DevicesShort, devices_decide
+from console.sessions.limits.devices import DevicesShort
 from console.sessions.models import Session
 from console.sessions.services import end_without_runtime
 from console.sessions.starting_points import start_check
@@ -83,7 +83,6 @@ class QueuedStarts:
             return
         if self._model_gone(session):
             return
-        devices_decide(session)
         now = timezone.now()
         later = self.later.get(session_id)
         if now < max(liveness.restart_not_before(session), later.not_before if later else now):

@@ -28,7 +28,7 @@ class Session(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
     key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)  # by which
     kind = models.CharField(max_length=8, default=SessionKind.EPISODES)
-    # Who started it, by hand or by key: the queue is shared by people. None: of an older server.
+    # Who started it, by hand or by key: the queue is shared by people. None: not a user any more.
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
@@ -39,7 +39,7 @@ class Session(models.Model):
     started_from = models.JSONField(null=True)
     config = models.JSONField(default=dict)
     priority = models.SmallIntegerField(default=0)  # among the project's own
-    devices = models.PositiveSmallIntegerField(null=True)  # GPUs of its runtime; None: of an older server, not decided
+    devices = models.PositiveSmallIntegerField(default=0)  # GPUs of its runtime
     place = models.CharField(max_length=40, default="here")  # of console/sessions/limits/places.py
     budget = models.JSONField(default=dict)  # tinkerscript.wire.sessions.Budget
 
@@ -68,7 +68,7 @@ class Session(models.Model):
     policy_version_high = models.PositiveIntegerField(default=0)  # the highest ever: a replayed step is no progress
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
-    tokens_trained = models.PositiveBigIntegerField(null=True, default=0)  # None: not added up (limits/usage_sums.py)
+    tokens_trained = models.PositiveBigIntegerField(default=0)
     journal = models.JSONField(null=True)  # the copy of the runtime's: console/sessions/runtime/journal_copies.py
     journal_bytes = models.PositiveBigIntegerField(default=0)  # of all files of that copy
     episodes_removed_at = models.DateTimeField(null=True)  # by age, long after its end: runtime/episode_expiry.py
@@ -79,7 +79,6 @@ class Session(models.Model):
             models.Index(fields=["project", "-created_at"], name="session_list"),
             models.Index(fields=["project", "updated_at"], name="session_changes"),
             models.Index(fields=["id"], name="session_launched", condition=models.Q(launch_handle__isnull=False)),
-            models.Index(fields=["id"], name="session_unsummed", condition=models.Q(tokens_trained=None)),
             models.Index(
                 fields=["state", "state_since"], name="session_expiring", condition=models.Q(episodes_removed_at=None)
             ),
@@ -253,15 +252,14 @@ class RuntimeSpan(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     session_id = models.CharField(max_length=40)
     key_id = models.CharField(max_length=40, null=True)
-    # Who started the session, by hand or by key. None: of an older server, or not a user any more.
+    # Who started the session, by hand or by key. None: not a user any more.
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     lease_sha256 = models.CharField(max_length=64, unique=True)
     gpus = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
     summed = models.BooleanField(default=False)  # it is part of a UsageSum, and does not change any more
-    # When it was added up, which is after it was last seen. None for what an older server had added up long before.
-    summed_at = models.DateTimeField(null=True)
+    summed_at = models.DateTimeField(null=True)  # which is after it was last seen
 
     class Meta:
         indexes = [  # none has what a heartbeat writes: PostgreSQL would write all of them anew with each

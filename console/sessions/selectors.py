@@ -112,7 +112,7 @@ def _option(text: str) -> Q:
     has_it = Q(**{f"config__{name}": wanted})
     default = SessionConfig().model_dump(mode="json")[name]
     is_default = default == wanted and isinstance(default, bool) == isinstance(wanted, bool)
-    # A session that is older than the option has no such key, and runs with what it is where no one gives it.
+    # A session whose row has no such key runs with the default.
     return has_it | ~Q(config__has_key=name) if is_default else has_it
 
 

@@ -19,8 +19,8 @@ from tinkerscript.wire.account import Role, Scope
 
 KEY_PREFIX = "tml-ts_"
 PERSON = "user"  # how a person's caller id begins; a key's begins with key_
-# What follows it; keys made before version 0.2.0 name no membership. A runtime signs both, and may write anything.
-PERSON_ID = re.compile(r"(?P<user_id>[0-9]{1,18}):(?P<project_id>\w{1,40})(?::(?P<member_id>\w{1,40}))?", re.ASCII)
+# What follows it. A runtime signs both, and may write anything.
+PERSON_ID = re.compile(r"(?P<user_id>[0-9]{1,18}):(?P<project_id>\w{1,40}):(?P<member_id>\w{1,40})", re.ASCII)
 KEY_ID = re.compile(r"\w{1,40}", re.ASCII)
 SHOWN_CHARACTERS = 12
 LAST_USED_RESOLUTION = timedelta(minutes=1)
@@ -142,10 +142,9 @@ def caller_is_good(*, caller_id: str) -> bool:
     return KEY_ID.fullmatch(caller_id) is not None and _key_is_good(caller_id)
 
 
-def _person_is_good(user_id: str, project_id: str, member_id: str | None) -> bool:
-    of = {"member_id": member_id} if member_id else {}
-    members = Membership.objects.filter(user_id=int(user_id), project_id=project_id, user__is_active=True, **of)
-    return members.exclude(role=Role.VIEWER).exists()
+def _person_is_good(user_id: str, project_id: str, member_id: str) -> bool:
+    of = {"user_id": int(user_id), "project_id": project_id, "member_id": member_id}
+    return Membership.objects.filter(user__is_active=True, **of).exclude(role=Role.VIEWER).exists()
 
 
 def _key_is_good(key_id: str) -> bool:

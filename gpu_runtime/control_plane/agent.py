@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 ResponseT = TypeVar("ResponseT", bound=BaseModel)
 ResultT = TypeVar("ResultT")
 
-HEARTBEAT_S, HEARTBEAT_TIMEOUT_S = 1.0, 5.0  # the first: the least, and what an older server means
+HEARTBEAT_S, HEARTBEAT_TIMEOUT_S = 1.0, 5.0  # the first: the least
 PATIENCE_S = 600.0  # how long a server may be away: the agreed time in which it is restarted
 BATCH_S = 0.05  # entries reported within this time travel together
 BATCH_ENTRIES, BATCH_BYTES = 500, 1 << 20

@@ -18,9 +18,8 @@ class BeatPause:
         self._soon, self._now = asyncio.Event(), asyncio.Event()
 
     def told(self, orders: Orders) -> None:
-        """The pace from now on; an older server says none. A third of the lease is the most, whatever it says."""
-        said_s = self._least_s if orders.heartbeat_s is None else orders.heartbeat_s
-        self.pace_s = max(self._least_s, min(said_s, orders.lease_seconds / 3))
+        """The pace from now on. A third of the lease is the most, whatever the server asks for."""
+        self.pace_s = max(self._least_s, min(orders.heartbeat_s, orders.lease_seconds / 3))
 
     def end(self, *, at_once: bool) -> None:
         """There is something to tell: at once, or when the second is over."""

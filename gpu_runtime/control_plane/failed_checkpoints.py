@@ -27,5 +27,5 @@ async def checkpoint_give_up(agent: Agent, checkpoint_id: str, fault: RuntimeFau
     body = CheckpointFailure(checkpoint_id=checkpoint_id, reason=f"{fault} {fault.hint}".strip()[:4000])
     try:
         await agent.send("/v1/runtime/failed-checkpoints", body, deadline_s=FAIL_S)
-    except ControlPlaneRefused as refused:  # a server of an earlier version: it shows the order as it was
+    except ControlPlaneRefused as refused:  # the order is gone, or it was made meanwhile
         log.warning("%s", refused)

@@ -23,21 +23,18 @@ Metrics = Mapping[str, Any]  # StepMetrics as recorded
 Event = dict[str, Any]
 
 
-def nothing_to_learn(step: int, spreads: Sequence[float | None], groups: Sequence[Group]) -> Event:
+def nothing_to_learn(step: int, spreads: Sequence[float], groups: Sequence[Group]) -> Event:
     """The event about groups in a row without a gradient: ``spreads`` of the answers of each, ``groups`` the last."""
     mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
-    known = [spread for spread in spreads if spread is not None]
-    distinct = statistics.fmean(known) if known else None
-    alike = "" if distinct is None else f"; of their answers {distinct:.0%} differ"
-    total = len(spreads)
+    distinct, total = statistics.fmean(spreads), len(spreads)
     return {
         "name": "nothing_to_learn",
         "step": step,
         "groups": total,
         "reward_mean": mean,
         "answers_distinct": distinct,
-        "reason": f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted"
-        + alike,
+        "reason": f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted;"
+        f" of their answers {distinct:.0%} differ",
         "hint": MORE_SPREAD + (LONGER if truncated_share(groups) > MOSTLY_CUT else ""),
     }
 

@@ -31,7 +31,7 @@ from tinkerscript.wire.training.stale_advice import stale_advice
 
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 LEVEL = "nothing to learn: every reward of its group is the same"
-Spreads = Sequence[float | None]  # None of groups of before it was kept
+Spreads = Sequence[float]
 STALE = "stale: its tokens are older than max_staleness allows"
 
 

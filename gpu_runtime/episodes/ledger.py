@@ -127,7 +127,6 @@ class Episodes:
         record = await self._record(episode_id)
         if (episode := self.open.get(episode_id)) is None:
             raise _closed(record)
-        episode.beats_alone = True
         self.open.touch(episode)
         return await self._shown(record)
 

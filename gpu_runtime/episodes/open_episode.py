@@ -8,9 +8,8 @@ from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.rendering.conversation import Conversation
 from tinkerscript.wire.episodes import MAX_REFUSED_TEXT, MAX_REFUSED_TOLD, RefusedCall, RefusedCalls
 
-# The SDK sends a heartbeat every 10 s or more often: silence for three of them means that the client is gone. Clients
-# of before send one every 30 s, for each episode by itself.
-LIVE_S, LIVE_ALONE_S = 30.0, 75.0
+# The SDK sends a heartbeat every 10 s or more often: silence for three of them means that the client is gone.
+LIVE_S = 30.0
 STOP_CALLS_S = 30.0
 
 
@@ -39,7 +38,7 @@ class OpenEpisode:
     """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for which an episode
     that was begun for training is evaluated instead; ``warning`` what looks wrong with its calls, in words.
     ``version_sampling``: the policy version at which the calls in flight began to sample; ``refused`` counts what was
-    refused of them. ``beats_alone``: its client sends a heartbeat for this episode alone."""
+    refused of them."""
 
     id: str
     eval: bool
@@ -52,7 +51,6 @@ class OpenEpisode:
     not_trained: str | None = None
     warning: str | None = None
     closing: bool = False
-    beats_alone: bool = False
     conversation: Conversation | None = None
     refused: RefusalTally = field(default_factory=RefusalTally)
     calls: set[asyncio.Task] = field(default_factory=set)
@@ -96,7 +94,7 @@ class OpenEpisode:
 
     def is_live(self, now: float) -> bool:
         """Whether a client still works on it, as far as can be seen."""
-        return bool(self.calls) or now < self.last_seen + (LIVE_ALONE_S if self.beats_alone else LIVE_S)
+        return bool(self.calls) or now < self.last_seen + LIVE_S
 
     async def stop_calls(self) -> None:
         """Cancel the calls in flight and wait until each has recorded what became of it."""

@@ -54,7 +54,7 @@ class BatchTable:
 
     def set_aside(
         self, step: int, groups: Sequence[Sequence[str]], spreads: Sequence[float], reason: str
-    ) -> list[float | None]:
+    ) -> list[float]:
         """Groups for step ``step`` that have no gradient: their episodes become stale with ``reason``, and a batch that
         holds them is undone, so that its number is free again. Returns ``level_groups``. ``spreads``: of each group."""
         with self._database.transaction() as sql:
@@ -66,10 +66,10 @@ class BatchTable:
             sql.execute("DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM batch_episodes)", (step,))
             return self.level_groups(step)
 
-    def level_groups(self, step: int) -> list[float | None]:
-        """How far the answers spread of each group that was set aside for step ``step``; None of before it was kept."""
+    def level_groups(self, step: int) -> list[float]:
+        """How far the answers spread of each group that was set aside for step ``step``."""
         rows = self._database.rows(
-            "SELECT answers_distinct FROM level_groups LEFT JOIN level_spreads USING (first_episode_id) WHERE step = ?"
+            "SELECT answers_distinct FROM level_groups JOIN level_spreads USING (first_episode_id) WHERE step = ?"
             " ORDER BY level_groups.rowid",
             step,
         )

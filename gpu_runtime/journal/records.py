@@ -85,12 +85,12 @@ class CallRecord:
 
     @property
     def temperature(self) -> float:
-        """At which its tokens were sampled. Calls recorded before it was kept have log-probabilities at 1."""
+        """At which its tokens were sampled."""
         return self.options.get("sampling", {}).get("temperature", 1.0)
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens of an answer, where its context had the room; None of a call of before it was kept."""
+        """The most tokens of an answer, where its context had the room; None where it is not recorded."""
         return self.options.get("sampling", {}).get("max_tokens")
 
     @property

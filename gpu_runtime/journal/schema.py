@@ -238,10 +238,6 @@ CREATE TRIGGER IF NOT EXISTS episode_changed AFTER UPDATE OF state, fate ON epis
     ON CONFLICT (episode_id) DO UPDATE
     SET change = change + 1, row_due = 1, document_due = max(document_due, excluded.document_due);
 END;
--- A journal of before there was this table: all of it.
-INSERT INTO episodes_to_report SELECT id, 1, 1, state != 'open' FROM episodes
-    WHERE NOT EXISTS (SELECT 1 FROM meta WHERE name = 'episodes_to_report');
-INSERT OR IGNORE INTO meta VALUES ('episodes_to_report', 'all');
 """
 
 

@@ -75,9 +75,8 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     """The calls that ``episode_document`` made this document of, without what it leaves out."""
     runs: Answers = {(run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]}
     allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
-    # An older document has none.
     others: list[Answers] = [
-        {(entry["call"], entry["answer"]): entry for entry in document.get(name, [])}
+        {(entry["call"], entry["answer"]): entry for entry in document[name]}
         for name in ("raw_logprobs", "trainer_logprobs", "trainer_logprobs_after")
     ]
     sequences = [[token for run in line["runs"] for token in run["token_ids"]] for line in document["timelines"]]

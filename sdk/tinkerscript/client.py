@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from .arguments import check_client_options, seconds
 from .connection import forks
-from .connection.compatibility import HEARTBEATS, check_server
+from .connection.compatibility import check_server
 from .connection.http_client import HttpOptions
 from .connection.session_api import LEAVE_RETRY_S
 from .errors import (
@@ -106,11 +106,10 @@ class TinkerScript(SessionRollouts):
         options = HttpOptions(proxy=proxy, ca_file=ca_file, timeout_s=timeout_s)
         transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
         try:
-            server = check_server(transport, retry_timeout_s=min(starting.FIRST_CONTACT_RETRY_S, retry_timeout_s))
+            check_server(transport, retry_timeout_s=min(starting.FIRST_CONTACT_RETRY_S, retry_timeout_s))
             if wanted is not None:
                 session_id = starting.session_create(transport, wanted).id
-            beats = HEARTBEATS in server.capabilities
-            super().__init__(transport, str(session_id), ready_timeout_s=begin_timeout_s, has_heartbeats=beats)
+            super().__init__(transport, str(session_id), ready_timeout_s=begin_timeout_s)
             self._wait_until_ready(base_model, wait_timeout_s, on_progress, made_here=wanted is not None)
         except BaseException:
             transport.close()

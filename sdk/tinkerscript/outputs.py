@@ -74,7 +74,7 @@ def sentences(failure: ValidationError) -> str:
 
 
 def _fields_of(said: Any) -> dict[str, Any]:
-    if isinstance(said, wire.WorkflowOutput):  # what was not set is not sent: an older server may not know it
+    if isinstance(said, wire.WorkflowOutput):  # what was not set is not sent
         return {name: getattr(said, name) for name in said.model_fields_set}
     if isinstance(said, Mapping):
         unknown = [str(name) for name in said if name not in FIELDS]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from .connection.compatibility import check_server
 from .connection.transport import Transport
 from .downloads.checkpoints import TunedModel
-from .errors import IncompatibleServer, InvalidRequest, TinkerScriptError
+from .errors import InvalidRequest, TinkerScriptError
 from .outputs import sentences
 from .sessions.session import Session
 from .sessions.starting import FIRST_CONTACT_RETRY_S, INTERRUPTED_TIMEOUT_S, connect
@@ -22,7 +22,6 @@ from .wire.sessions import Budget, SessionView
 if TYPE_CHECKING:
     from openai import OpenAI
 
-CAPABILITY = "serving"
 Model = str | TunedModel | CheckpointView
 
 
@@ -104,9 +103,7 @@ def serve(
     wanted, key = _wanted(model, name=name, budget=budget or {}, **options), _key(expires_in_days)
     transport = connect(base_url, api_key)
     try:
-        server = check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
-        if CAPABILITY not in server.capabilities:
-            raise IncompatibleServer(f"The server at {transport.base_url} is {server.version}: it serves no models.")
+        check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
         made = transport.request(
             "POST", "/v1/serving", body=wanted, response=SessionView, idempotent_key=uuid.uuid4().hex
         )

@@ -10,7 +10,6 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from console.live.services import event_record
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.limits.devices import devices_sync
@@ -21,7 +20,6 @@ from console.sessions.services import session_delete
 from console.users.models import Project
 from support import factories
 from tinkerscript.wire.account import Role
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import Report, ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 
@@ -140,21 +138,6 @@ def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(p
     assert sum(UsageSum.objects.values_list("seconds", flat=True)) == pytest.approx(5 * 3600)
     runtime_heartbeat(session=lease_check(token=token), body=READY)
     assert usage(client)["total"]["runtime_s"] == pytest.approx(8 * 3600, abs=5)
-
-
-def test_steps_that_an_older_server_recorded_are_counted_before_and_after_they_are_added_up(project, client) -> None:
-    session, token = factories.runtime_make(project)
-    event_record(
-        session_id=session.id, kind=EventKind.METRIC, data=STEP | {"step": 9, "tokens_trained": 70}, key="step 9"
-    )
-    Session.objects.filter(id=session.id).update(tokens_trained=None)
-    trained(token, 30)
-    for _ in range(2):
-        used = usage(client)
-        assert (used["items"][0]["tokens_trained"], used["total"]["tokens_trained"]) == (100, 100)
-        usage_sum()
-    trained(token, 30, 5)
-    assert usage(client)["total"]["tokens_trained"] == 105
 
 
 def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:

@@ -30,7 +30,13 @@ def fill(project, user) -> None:
 
     now = timezone.now()
     sessions = [
-        Session(project=project, base_model="m", state="stopped", policy_version_high=PER_SESSION, tokens_trained=None)
+        Session(
+            project=project,
+            base_model="m",
+            state="stopped",
+            policy_version_high=PER_SESSION,
+            tokens_trained=PER_SESSION * 1000,
+        )
         for _ in range(SESSIONS)
     ]
     Session.objects.bulk_create(sessions)

@@ -1,7 +1,6 @@
 """A backup of one server becomes another server that knows the same people, sessions and checkpoints."""
 
 import contextlib
-import gzip
 import json
 import os
 import shutil
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
@@ -21,7 +19,7 @@ from console.errors import Conflict, InvalidRequest
 from console.object_store import seaweedfs
 from console.object_store.client import Store
 from console.operations import backups
-from console.operations.backups import FORMAT, MARK, backup_restore, backup_write, rows_rename
+from console.operations.backups import FORMAT, MARK, backup_restore, backup_write
 from console.scheduling import processes
 from console.sessions.models import Session
 from console.users.keys import key_authenticate
@@ -260,13 +258,3 @@ def processes_in(folder: Path) -> list[int]:
             if Path(f"/proc/{process.pid}/cwd").readlink().is_relative_to(folder):
                 found.append(process.pid)
     return found
-
-
-def test_rows_of_an_older_backup_get_the_present_names_of_their_models(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "old.jsonl.gz", "wt") as old:
-        old.write('{"model": "console.keptanswer", "pk": 1}\n{"model": "console.session", "pk": "ses_1"}\n')
-    with gzip.open(rows_rename(tmp_path / "old.jsonl.gz", tmp_path / "new.jsonl.gz"), "rt") as new:
-        rows = [json.loads(line) for line in new]
-    assert [row["model"] for row in rows] == ["console.idempotencyrecord", "console.session"]
-    for row in rows:
-        assert apps.get_model(row["model"])

@@ -1,4 +1,4 @@
-"""DATA is closed to every other user of the machine, also where an installer or an older server left it open."""
+"""DATA is closed to every other user of the machine, also where an installer left it open."""
 
 import os
 import stat
@@ -28,7 +28,7 @@ def mode(path: Path) -> int:
 
 
 def open_folder(parent: Path) -> Path:
-    """As an installer and an older server left it."""
+    """As an installer left it."""
     data = parent / "data"
     for name in ("console.sqlite3", "server.log", "s3/data/tinkerscript_1.dat", "models/small/model.safetensors"):
         path = data / name

@@ -187,13 +187,6 @@ def test_a_device_that_is_gone_from_the_machine_is_handed_out_no_more(world, pro
     assert {device.id for device in Device.objects.all()} == {"6", "7"}
 
 
-def test_a_session_of_an_older_server_has_as_many_as_one_that_names_no_number(world, project) -> None:
-    session = world.session(project)
-    Session.objects.filter(id=session.id).update(devices=None)
-    world.tick()
-    assert [len(ids) for ids in held().values()] == [1]
-
-
 def test_two_reconcilers_at_once_hand_no_device_out_twice(transactional_db, project, machine) -> None:
     devices_sync(ids=EIGHT)
     sessions = [factories.session_make(project) for _ in range(10)]

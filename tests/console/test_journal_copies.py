@@ -80,23 +80,3 @@ def test_changes_are_not_committed_to_a_copy_that_came_in_between(running: Sessi
     copy_write(running, b"newer whole")
     with pytest.raises((Conflict, NotFound)):
         uploads.upload_commit(session=running, upload_id=upload_id, body=commit)
-
-
-def test_the_copy_that_an_earlier_version_kept_is_gone_on_from(running: Session) -> None:
-    copy_write(running, b"whole")
-    (file,) = Session.objects.get(id=running.id).journal["files"]
-    Session.objects.filter(id=running.id).update(journal=file)
-    copy_write(running, b"changes", b"whole")
-    assert len(Session.objects.get(id=running.id).journal["files"]) == 2
-
-
-def test_a_runtime_that_knows_of_no_changes_is_given_no_file_that_it_could_take_for_the_journal(
-    running: Session,
-) -> None:
-    copy_write(running, b"whole")
-    alone = leases.runtime_register(session=running).journal
-    assert alone is not None and alone.sha256 == hashlib.sha256(b"whole").hexdigest()
-    copy_write(running, b"changes", b"whole")
-    given = leases.runtime_register(session=running).journal
-    assert given is not None and "changes" in given.path
-    assert given.sha256 != hashlib.sha256(fetch(given.url)).hexdigest()

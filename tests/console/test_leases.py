@@ -110,7 +110,7 @@ def test_a_runtime_registers_loads_and_becomes_ready(project):
     assert [bytes.fromhex(assignment.episode_signing_key)] == leases.episode_signing_keys(session_id=session.id)
     key = leases.relay_key(session_id=session.id, lease_sha256=session.lease_sha256)
     assert assignment.relay_key == key
-    assert assignment.resume_from is None and assignment.journal is None
+    assert assignment.resume_from is None and assignment.journal_files == []
     session.refresh_from_db()
     assert session.state == SessionState.LOADING
 

@@ -149,7 +149,7 @@ def test_a_file_that_the_server_writes_itself_has_no_more_either(s3, tmp_path, m
 def test_an_object_of_another_size_than_announced_is_refused(running):
     plan = uploads.upload_open(session=running, body=opening({"a": b"12345"}))
     (file,) = running.uploads.get().files
-    unbounded = object_store.part_url(file["key"], file["upload_id"], 1, expires_s=60)  # as earlier releases signed
+    unbounded = object_store.part_url(file["key"], file["upload_id"], 1, expires_s=60)  # its URL names no size
     commit = UploadCommit(files=[UploadedFile(path="a", etags=[put(unbounded, b"123")])])
     with pytest.raises(Conflict, match="3 bytes"):
         uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
@@ -279,7 +279,7 @@ def test_the_last_copy_of_the_journal_is_kept_and_handed_to_the_next_runtime(run
         for _ in range(2):
             assert uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit).checkpoint_id is None
         keys.append(f"sessions/{running.id}/journal/{hashlib.sha256(data).hexdigest()}.sqlite3")
-    stored = leases.runtime_register(session=running).journal
+    (stored,) = leases.runtime_register(session=running).journal_files
     assert (fetch(stored.url), stored.sha256) == (b"second", hashlib.sha256(b"second").hexdigest())
     assert [object_store.size_bytes(key) for key in keys] == [None, 6]
 
@@ -318,12 +318,10 @@ def test_a_journal_of_two_files_is_refused(running):
         opening({"a": b"1", "b": b"2"}, kind="journal")
 
 
-def test_what_an_older_runtime_sends_of_other_kinds_is_taken_at_its_default_alone():
-    sent = {"kind": "journal", "checkpoint_id": None, "step": 0, "part": None, "episodes": 0}
-    assert opening({"journal.sqlite3": b"x"}, **sent).kind == "journal"
+def test_what_is_of_other_kinds_is_refused():
     for unused in ({"step": 3}, {"checkpoint_id": "ckp_1"}, {"part": 1}, {"episodes": 2}):
         with pytest.raises(ValidationError, match="Extra inputs"):
-            opening({"journal.sqlite3": b"x"}, **(sent | unused))
+            opening({"journal.sqlite3": b"x"}, kind="journal", **unused)
 
 
 def other_signature(url: str) -> str:

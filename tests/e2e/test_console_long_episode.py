@@ -60,7 +60,8 @@ def long_document() -> dict[str, Any]:
         for at in (1, 2)
     ]  # fmt: skip
     raw = [{"call": "call_2", "answer": 0, "logprobs": [-3.0] * SECOND}]
-    return {"calls": calls, "timelines": timelines, "raw_logprobs": raw}
+    kept: dict[str, list] = {"trainer_logprobs": [], "trainer_logprobs_after": []}
+    return {"calls": calls, "timelines": timelines, "raw_logprobs": raw} | kept
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from gpu_runtime.errors import DiskFull, LeaseLost, RuntimeFault
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import BatchRecord, CallRecord, Completion, Parent
 from gpu_runtime.journal.schema import EpisodeNotOpen
-from support.older_journal import older_journal_make
 from tinkerscript.wire.episodes import EpisodeState, SampleFate, WorkflowOutput
 
 REPORT = {"timelines": 1}
@@ -65,8 +64,7 @@ def test_call_comes_back_as_it_was_recorded(journal: Journal) -> None:
     assert journal.calls.of_request("e1", "r2") is None
 
 
-def test_raw_log_probabilities_come_back_and_older_calls_have_those_of_their_temperature(tmp_path: Path) -> None:
-    """A journal of before they were recorded is read on: only a call of temperature 1 has them."""
+def test_raw_log_probabilities_come_back_and_are_those_of_a_call_of_temperature_1(tmp_path: Path) -> None:
     opened, tempered = Journal(tmp_path / "j"), {"sampling": {"temperature": 0.5, "top_p": 1.0}}
     begin(opened, "e1")
     made = call("c1", "e1", options=tempered)
@@ -74,13 +72,6 @@ def test_raw_log_probabilities_come_back_and_older_calls_have_those_of_their_tem
     opened.calls.record(call("c2", "e1", options={"sampling": {"temperature": 1.0, "top_p": 1.0}}))
     read = opened.calls.of_episode("e1")
     assert [each.raw_of(each.completions[0]) for each in read] == [(-1.5, -2.5), (-0.5, -0.5)]
-    opened.close()
-    before = sqlite3.connect(tmp_path / "j")
-    before.execute("DROP TABLE raw_logprobs")
-    before.close()
-    opened = Journal(tmp_path / "j")
-    read = opened.calls.of_episode("e1")
-    assert [each.raw_of(each.completions[0]) for each in read] == [None, (-0.5, -0.5)]
     opened.close()
 
 
@@ -330,35 +321,6 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
                 assert journal.batches.latest_step() >= int(name)
         journal.close()
     assert len(acknowledged) > 30
-
-
-def test_a_journal_of_the_last_release_is_read_whole_and_goes_on(tmp_path: Path) -> None:
-    """What the runtime finds after an upgrade: tables that came since are added, the others stay as they were."""
-    newer = Journal(tmp_path / "newer.sqlite3", min_free_bytes=0)
-    for name in ("a", "b", "waiting"):
-        complete(newer, name)
-    begin(newer, "open")
-    newer.batches.record(1, [["a", "b"]], 0)
-    newer.batches.step_done(1, {"loss": 0.5})
-    expected = [newer.episodes.page(), newer.calls.of_episode("a"), newer.batches.get(1), newer.episodes.accounting()]
-    newer.close()
-    path = tmp_path / "journal.sqlite3"
-    older_journal_make(path, tmp_path / "newer.sqlite3")
-    for _ in range(2):  # and once more, when everything was added
-        journal = Journal(path, min_free_bytes=0)
-        found = [journal.episodes.page(), journal.calls.of_episode("a"), journal.batches.get(1)]
-        assert [*found, journal.episodes.accounting()] == expected
-        journal.close()
-    journal = Journal(path, min_free_bytes=0)
-    journal.calls.record(call("late", "open"))
-    journal.episodes.end("open", WorkflowOutput(reward=0.0), REPORT)
-    begin(journal, "given up")
-    journal.episodes.abandon("given up", "because")
-    journal.batches.record(2, [["waiting"], ["open"]], 1)
-    journal.batches.discard(2, "NaN gradient")
-    assert journal.batches.level_groups(1) == []
-    assert journal.episodes.accounting().balances and journal.batches.latest_step() == 1
-    journal.close()
 
 
 def test_a_journal_that_another_runtime_has_opened_takes_nothing_from_the_one_before(journal: Journal) -> None:

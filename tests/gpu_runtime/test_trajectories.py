@@ -178,29 +178,6 @@ def test_each_begin_end_and_fate_is_noted_until_it_is_told(journal) -> None:
     assert journal.database.row("SELECT count(*) AS n FROM episodes_to_report")["n"] == 0
 
 
-def test_a_journal_of_before_is_told_whole_and_once(tmp_path: Path) -> None:
-    path = tmp_path / "journal.sqlite3"
-    old = Journal(path, min_free_bytes=0)
-    several_calls(old)
-    old.episodes.begin("open", task="t", eval=False, deadline_at=2e9)
-    with old.database.transaction() as sql:
-        sql.execute("DROP TRIGGER episode_begun")
-        sql.execute("DROP TRIGGER episode_changed")
-        sql.execute("DROP TABLE episodes_to_report")
-        sql.execute("DELETE FROM meta WHERE name = 'episodes_to_report'")
-    old.close()
-    for _ in range(2):
-        new = Journal(path, min_free_bytes=0)
-        due = rows_due(new, 9)
-        rows_reported(new, due)
-        stored = documents_due(new, 9)
-        documents_stored(new, stored)
-        new.close()
-        if _ == 0:
-            assert [[each.episode_id for each in some] for some in (due, stored)] == [["e", "open"], ["e"]]
-    assert (due, stored) == ([], [])
-
-
 def test_what_waits_in_a_journal_that_came_from_its_copy_is_told_again(journal) -> None:
     several_calls(journal)
     rows_reported(journal, rows_due(journal, 9))

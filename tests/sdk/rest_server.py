@@ -61,9 +61,7 @@ class RestServer:
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.first_state = "ready"
-        self.view: ServerView | None = ServerView(
-            version=VERSION, minimum_client=VERSION, capabilities=["episodes.heartbeats"]
-        )
+        self.view: ServerView | None = ServerView(version=VERSION, minimum_client=VERSION, capabilities=[])
         self.stop_leads_to = "stopped"
         self.idle_timeout_s = 600.0
         self.calls_per_episode = 1

@@ -15,7 +15,7 @@ def no_server_was_warned_about(monkeypatch):
     monkeypatch.setattr(compatibility, "warned", set())
 
 
-def says(server, version, minimum_client="0.1.0"):
+def says(server, version, minimum_client="0.2.0"):
     server.view = ServerView(version=version, minimum_client=minimum_client, capabilities=[])
 
 
@@ -30,12 +30,13 @@ def test_server_as_new_or_newer_that_still_serves_this_client_is_used(server, co
     assert not [r for r in caplog.records if r.name == "tinkerscript"]
 
 
-def test_older_server_is_used_with_one_warning(server, connect, caplog):
-    server.view = None  # as before GET /v1/server was there
+def test_older_server_is_used_with_one_warning(server, connect, caplog, monkeypatch):
+    monkeypatch.setattr(compatibility, "MINIMUM_SERVER", "0.3.0")
+    says(server, "0.2.9")
     connect().begin_episode()
     connect()
     [warning] = [r.getMessage() for r in caplog.records if r.name == "tinkerscript"]
-    assert "is version 0.1.0" in warning
+    assert "is version 0.2.9" in warning
     assert "Upgrade the server" in warning
 
 

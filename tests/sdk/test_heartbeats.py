@@ -11,14 +11,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sdk.http_parts import error
+from sdk.http_parts import Answer, error
 from sdk.rest_server import API_KEY
 
 from support.waiting import wait_until
 from tinkerscript.episodes.episode_state import EpisodeState
-from tinkerscript.episodes.heartbeats import MAX_INTERVAL_ALONE_S, Heartbeats, heartbeat_interval_s
-from tinkerscript.wire.server import ServerView
-from tinkerscript.wire.version import VERSION
+from tinkerscript.episodes.heartbeats import Heartbeats, heartbeat_interval_s
 
 BEATS = "POST .*/heartbeats"
 
@@ -57,7 +55,6 @@ def test_interval_is_a_quarter_of_the_idle_timeout_and_at_most_ten_seconds():
     """Three of them are in the 30 s after which the server takes a silent client for gone."""
     assert heartbeat_interval_s(20.0) == 5.0
     assert heartbeat_interval_s(86_400.0) == 10.0
-    assert heartbeat_interval_s(86_400.0, MAX_INTERVAL_ALONE_S) == 30.0
 
 
 def test_all_open_episodes_share_a_heartbeat(server, connect):
@@ -74,24 +71,22 @@ def test_all_open_episodes_share_a_heartbeat(server, connect):
     assert not server.seen("POST .*/heartbeat")
 
 
-def test_a_server_of_before_gets_a_heartbeat_for_each(server, connect, caplog):
-    server.view = ServerView(version=VERSION, minimum_client=VERSION, capabilities=[])
-    server.idle_timeout_s = 0.04
-    session = connect()
-    held = session.begin_episode()
-    wait_until(lambda: len(server.seen(f"POST .*/{held.id}/heartbeat")) >= 3)
-    server.close_episode(held.id, state="expired")
-    wait_until(lambda: not session.heartbeats.open_episodes())
-    assert not server.seen(BEATS)
-
-
-def test_a_runtime_of_before_behind_a_server_of_now_gets_a_heartbeat_for_each(server, connect):
+def test_a_session_that_is_gone_gets_no_further_heartbeat(server, connect):
     server.idle_timeout_s = 0.04
     server.fail(BEATS, answer=error(404, "not_found"))
     session = connect()
-    held = session.begin_episode()
-    wait_until(lambda: len(server.seen(f"POST .*/{held.id}/heartbeat")) >= 2)
+    _held = session.begin_episode()
+    wait_until(lambda: not session.heartbeats.open_episodes())
     assert len(server.seen(BEATS)) == 1
+
+
+def test_the_page_of_a_proxy_ends_no_heartbeats(server, connect):
+    server.idle_timeout_s = 0.04
+    server.fail(BEATS, answer=Answer(404, b"<html>nothing here</html>"))
+    session = connect()
+    _held = session.begin_episode()
+    wait_until(lambda: len(server.seen(BEATS)) >= 3)
+    assert session.heartbeats.open_episodes()
 
 
 def test_a_warning_that_comes_with_a_heartbeat_is_logged_once(server, connect, caplog):

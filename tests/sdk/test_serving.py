@@ -11,7 +11,6 @@ import tinkerscript
 from tinkerscript import (
     ClientClosed,
     Conflict,
-    IncompatibleServer,
     InvalidRequest,
     SessionFailed,
     TunedModel,
@@ -58,12 +57,6 @@ def test_what_has_no_place_there_is_refused_before_a_request(server, wrong) -> N
     with pytest.raises(InvalidRequest) as refused:
         serve(server, "SmolLM2", **wrong)
     assert next(iter(wrong)) in str(refused.value) and server.requests == []
-
-
-def test_a_server_that_serves_no_models_is_named(server) -> None:
-    with pytest.raises(IncompatibleServer, match="serves no models"):
-        serve(server, "SmolLM2")
-    assert server.seen("POST .*") == []
 
 
 def test_one_that_does_not_come_up_is_stopped(server, made) -> None:

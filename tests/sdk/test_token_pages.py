@@ -29,13 +29,18 @@ def sampled(call: str, start: int, logprobs: list[float], version: int = 0) -> d
 
 def document(*timelines: list[dict[str, Any]], options: dict[str, Any], **more: Any) -> dict[str, Any]:
     calls = sorted({run["call"] for runs in timelines for run in runs if run["call"] is not None})
-    return {
-        "calls": [{"id": call, "options": options} for call in calls],
-        "timelines": [
-            {"index": at, "agent": None, "tokens": sum(run["tokens"] for run in runs), "runs": runs}
-            for at, runs in enumerate(timelines)
-        ],
-    } | more
+    kept: dict[str, Any] = {"raw_logprobs": [], "trainer_logprobs": [], "trainer_logprobs_after": []}
+    return (
+        kept
+        | {
+            "calls": [{"id": call, "options": options} for call in calls],
+            "timelines": [
+                {"index": at, "agent": None, "tokens": sum(run["tokens"] for run in runs), "runs": runs}
+                for at, runs in enumerate(timelines)
+            ],
+        }
+        | more
+    )
 
 
 def test_raw_log_probabilities_stand_beside_those_of_what_was_sampled_where_they_differ() -> None:
@@ -50,7 +55,7 @@ def test_raw_log_probabilities_stand_beside_those_of_what_was_sampled_where_they
 
 @pytest.mark.parametrize("options, same", [({}, True), ({"sampling": {"temperature": 1.0}}, True), (TEMPERED, False)])
 def test_what_was_not_recorded_is_not_told_as_the_same(options: dict[str, Any], same: bool) -> None:
-    """An older document has no raw ones: of a tempered call they are unknown."""
+    """Of an eval episode's tempered call they are unknown."""
     told = document([sampled("a", 0, [-0.1])], options=options)
     ((run,),) = [line["runs"] for line in timelines_page(told, advantages=None, start=0, limit=100)[0]]
     assert (run["raw_logprobs"], run["is_sampled_raw"]) == (None, same)
@@ -81,8 +86,8 @@ def test_trainer_log_probabilities_stand_beside_those_of_what_was_sampled_once_t
     assert (before["trainer_logprobs"], run["trainer_logprobs"]) == (None, [-0.1, None, -0.5])
     ((part,),) = [line["runs"] for line in timelines_page(told, advantages=None, start=3, limit=2)[0]]
     assert part["trainer_logprobs"] == [None, -0.5]
-    older = document([sampled("a", 0, [-0.1])], options={})
-    ((run,),) = [line["runs"] for line in timelines_page(older, advantages=None, start=0, limit=100)[0]]
+    untrained = document([sampled("a", 0, [-0.1])], options={})
+    ((run,),) = [line["runs"] for line in timelines_page(untrained, advantages=None, start=0, limit=100)[0]]
     assert run["trainer_logprobs"] is None
 
 

@@ -48,6 +48,7 @@ def document(episode_id: str, text: str) -> dict[str, Any]:
         "timelines": [
             {"index": 0, "agent": None, "tokens": count + 1, "runs": [context | nothing, sampled | values]}
         ],
+        **{"raw_logprobs": [], "trainer_logprobs": [], "trainer_logprobs_after": []},
     }  # fmt: skip
 
 

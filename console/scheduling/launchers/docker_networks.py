@@ -45,7 +45,7 @@ class RuntimeNetworks:
         self._create(
             name, labels={LAUNCH: launch, SESSION: launch_session(launch)}, internal=shared.attrs.get("Internal", False)
         )
-        for server in self._servers(shared):
+        for server in _servers(shared):
             self._join(self._client.networks.get(name), server)
         return name
 
@@ -60,7 +60,7 @@ class RuntimeNetworks:
         shared = self._get(self._shared)
         if shared is None or _is_apart(shared):
             return
-        servers = self._servers(shared)
+        servers = _servers(shared)
         if self._joined >= servers:
             return
         for network in self._client.networks.list(filters={"label": LAUNCH}):
@@ -107,16 +107,16 @@ class RuntimeNetworks:
             if error.status_code != 409:
                 raise OSError(f"the engine makes no network {name}: {error.explanation}") from error
 
-    def _servers(self, shared: Network) -> frozenset[str]:
-        """Ids of who is on the network and no runtime (one of an earlier version was on it too)."""
-        runtimes = {seen["Id"] for seen in self._client.api.containers(all=True, filters={"label": SESSION})}
-        return frozenset(shared.attrs.get("Containers") or {}) - runtimes
-
     def _join(self, network: Network, server: str) -> None:
         with _fine(403, 404, 409):  # it is there already, or has ended
             known = self._client.api.inspect_container(server)["NetworkSettings"]["Networks"]
             aliases: Collection[str] = known.get(self._shared, {}).get("Aliases") or []
             network.connect(server, aliases=list(aliases))
+
+
+def _servers(shared: Network) -> frozenset[str]:
+    """Ids of the containers that are on it."""
+    return frozenset(shared.attrs.get("Containers") or {})
 
 
 def _is_apart(network: Network) -> bool:

@@ -124,9 +124,8 @@ def launch_session(launch: str) -> str:
 
 
 def launch_instance(launch: str) -> str:
-    """The server that launched it; empty in names of older versions, which had none."""
-    parts = launch.split("-")
-    return parts[1] if len(parts) == 3 else ""
+    """The server that launched it."""
+    return launch.split("-")[1]
 
 
 def launch_owner(launch: str) -> str:

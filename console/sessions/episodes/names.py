@@ -21,8 +21,5 @@ def journal_key(session: Session, sha256: str) -> str:
 
 
 def journal_files(journal: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The files of ``Session.journal``: a whole copy, then changes. Earlier versions kept one file alone."""
-    if journal is None:
-        return []
-    files: list[dict[str, Any]] = journal.get("files", [journal])
-    return files
+    """The files of ``Session.journal``: a whole copy, then changes."""
+    return [] if journal is None else list(journal["files"])

@@ -17,7 +17,7 @@ from django.db.models import Q
 from console.errors import InvalidRequest
 from console.sessions.limits.engine_build import FOR_GPUS, build_words, engine_build
 from console.sessions.limits.places import place_launcher
-from console.sessions.models import Device, Session
+from console.sessions.models import Device
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import HERE, SessionConfig
 
@@ -161,13 +161,6 @@ def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
     most = _devices_most(config.place)
     least = _devices_least(config.model_copy(update={"trainer_ranks": trainer_ranks}))
     return given if least <= given and (most is None or given <= most) else None
-
-
-def devices_decide(session: Session) -> None:
-    """Write down how many devices a session has that an older server made. Raises InvalidRequest as above."""
-    if session.devices is None:
-        session.devices = devices_needed(config=SessionConfig.model_validate(session.config))
-        Session.objects.filter(id=session.id).update(devices=session.devices)
 
 
 def _devices_least(config: SessionConfig) -> int:

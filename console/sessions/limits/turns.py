@@ -9,7 +9,7 @@
    A session that was suspended, or whose server was stopped, arrived when it was made: it gave its slot up meanwhile.
 4. A project's quota holds back what would exceed it; those come last and do not start.
 
-A session of an older server names no person: its project stands for one.
+The sessions of a person who was removed name none: their project stands for one.
 """
 
 from collections import Counter, defaultdict

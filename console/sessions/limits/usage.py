@@ -10,7 +10,6 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet, S
 from django.utils import timezone
 
 from console.errors import BudgetExhausted
-from console.live.selectors import tokens_trained_sum
 from console.sessions.models import RuntimeSpan, Session, UsageSum
 from console.sessions.selectors import session_list
 from console.users.models import ApiKey, Project
@@ -52,12 +51,8 @@ def usage_list(
     sessions, next_cursor = session_list(project=project, cursor=cursor, limit=limit)
     ids = [session.id for session in sessions]
     spent = spent_in_all("session_id", session_id__in=ids)
-    older = _tokens_unsummed(Session.objects.filter(id__in=ids))
     items = [
-        (
-            session,
-            _usage(spent[session.id], session.policy_version_high, session.tokens_trained or older.get(session.id, 0)),
-        )
+        (session, _usage(spent[session.id], session.policy_version_high, session.tokens_trained))
         for session in sessions
     ]
     every = Session.objects.filter(project=project)
@@ -65,7 +60,7 @@ def usage_list(
     total = _usage(
         spent_in_all("project_id", project_id=project.id)[project.id],
         sums["steps"] or 0,
-        (sums["tokens"] or 0) + sum(_tokens_unsummed(every).values()),
+        sums["tokens"] or 0,
     )
     return items, total, next_cursor
 
@@ -167,11 +162,6 @@ def spent_in_all(by: str, **which: object) -> defaultdict[Any, Spent]:
     for row in sums:
         found[row[by]].add(Spent.of(row["time"], row["gpus"]))
     return found
-
-
-def _tokens_unsummed(sessions: QuerySet[Session]) -> dict[str, int]:
-    """Of those that an older server began and whose steps are not added up yet."""
-    return tokens_trained_sum(session_ids=list(sessions.filter(tokens_trained=None).values_list("id", flat=True)))
 
 
 def _usage(spent: Spent, steps: int, tokens: int) -> Usage:

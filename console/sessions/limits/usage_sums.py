@@ -11,7 +11,6 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from console.live.selectors import tokens_trained_sum
 from console.sessions.models import RuntimeSpan, Session, UsageSum
 from console.sessions.states import GOING
 
@@ -21,11 +20,9 @@ PAYER = ("project_id", "session_id", "key_id", "person_id", "gpus")
 
 
 def usage_sum() -> None:
-    """Add up the spans that are final, and the steps of sessions that an older server began."""
+    """Add up the spans that are final."""
     while _spans_sum() == AT_ONCE:
         pass
-    for session_id in Session.objects.filter(tokens_trained=None).values_list("id", flat=True)[:AT_ONCE]:
-        _tokens_sum(session_id)
 
 
 def _spans_sum() -> int:
@@ -48,11 +45,3 @@ def _spans_sum() -> int:
         UsageSum.objects.bulk_create(new)
         RuntimeSpan.objects.filter(id__in=[span.id for span in some]).update(summed=True, summed_at=timezone.now())
     return len(some)
-
-
-def _tokens_sum(session_id: str) -> None:
-    with transaction.atomic():  # a report takes the row as well: no step is left out, none counted twice
-        session = Session.objects.select_for_update(no_key=True).filter(id=session_id, tokens_trained=None).first()
-        if session is not None:
-            tokens = tokens_trained_sum(session_ids=[session_id]).get(session_id, 0)
-            Session.objects.filter(id=session_id).update(tokens_trained=tokens)

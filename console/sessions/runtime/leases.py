@@ -31,7 +31,7 @@ from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime.gateway_keys import episode_signing_keys, relay_key
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.pace import PACE
-from console.sessions.runtime.stored_files import journal_of_one_file, starting_points, stored_file
+from console.sessions.runtime.stored_files import starting_points, stored_file
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import NO_LEASE, checkpoints_fail, session_move
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
@@ -140,7 +140,6 @@ def runtime_register(*, session: Session) -> Assignment:
             )
             span_begin(lease_sha256=row.lease_sha256, at=timezone.now())
     signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
-    journal = [stored_file(file["key"], file) for file in journal_files(row.journal)]
     config = SessionConfig.model_validate(row.config)
     return Assignment(
         session_id=row.id,
@@ -156,8 +155,7 @@ def runtime_register(*, session: Session) -> Assignment:
         lease_seconds=settings.LEASE_S,
         traces_url=settings.TRACES_URL or None,
         **starting_points(row),
-        journal=journal_of_one_file(journal),
-        journal_files=journal,
+        journal_files=[stored_file(file["key"], file) for file in journal_files(row.journal)],
     )
 
 

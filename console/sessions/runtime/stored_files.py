@@ -14,14 +14,6 @@ from tinkerscript.wire.runtime import DocumentPlace, ResumePoint, StoredFile
 from tinkerscript.wire.sessions import SessionKind
 
 
-def journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
-    """For runtimes of 0.1: they would take a whole copy for all of it, and lose the changes without a word."""
-    if len(files) > 1:
-        unread = {"path": "a copy of the journal with changes, which this release cannot read", "sha256": "0" * 64}
-        return files[0].model_copy(update=unread)
-    return files[0] if files else None
-
-
 def starting_points(row: Session) -> dict[str, Any]:
     """What an Assignment has of where its session begins and goes on. Raises InvalidRequest as ``served_point``."""
     return {

@@ -4096,7 +4096,7 @@ export interface components {
         };
         /**
          * ServerView
-         * @description ``GET /v1/server``. A server without it is older than 0.2.0; docs/compatibility.md has the rule.
+         * @description ``GET /v1/server``. docs/compatibility.md has the rule.
          */
         ServerView: {
             /**
@@ -5237,7 +5237,7 @@ export interface components {
             reward_mean: number;
             /**
              * Reward P10
-             * @description A tenth of the batch's episodes earned less; None before 0.2.
+             * @description A tenth of the batch's episodes earned less.
              */
             reward_p10: number | null;
             /** Reward P50 */
@@ -5715,7 +5715,7 @@ export interface components {
             tokens: number;
             /**
              * Trainer Logprobs
-             * @description The trainer's own, of the distribution that was sampled from, under the weights before the step that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of tokens that no step computed, and of steps of before they were.
+             * @description The trainer's own, of the distribution that was sampled from, under the weights before the step that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of tokens that no step computed.
              */
             trainer_logprobs: (number | null)[] | null;
             /**

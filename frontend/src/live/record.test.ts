@@ -33,11 +33,6 @@ test("a step done again after a restart replaces the one it repeats", () => {
   expect(again.steps[1]?.reward_mean).toBe(0.9);
 });
 
-test("an evaluation of an earlier release has no tasks and no spread", () => {
-  const [evaluated] = applyPage(emptyRecord, page(entry(1, "evaluation", { name: "eval", step: 4, reward_mean: 0.5, episodes: 8 }))).evaluations;
-  expect(evaluated).toMatchObject({ name: "eval", reward_mean: 0.5, by_task: {}, metrics: {}, reward_std: null });
-});
-
 test("the cursor follows the server past entries that were filtered out", () => {
   expect(applyPage(emptyRecord, { items: [], next_cursor: 9 }).cursor).toBe(9);
 });

@@ -6,9 +6,6 @@ import { markOf, type Mark } from "./marks";
 
 export const KEPT_ENTRIES = 500;
 
-/** What evaluations that were recorded by an earlier release lack. */
-const BEFORE: Partial<Evaluation> = { by_task: {}, metrics: {}, reward_std: null, success_rate: null, failed: 0 };
-
 export interface TimelineEntry {
   cursor: number;
   at: string;
@@ -57,7 +54,7 @@ export function applyPage(record: SessionRecord, page: EventPage): SessionRecord
   let budgetEnd = record.budgetEnd;
   for (const item of fresh) {
     if (item.kind === "metric") putStep(steps as StepMetrics[], item.data as unknown as StepMetrics);
-    else if (item.kind === "evaluation") evaluations.push({ ...BEFORE, ...item.data } as unknown as Evaluation);
+    else if (item.kind === "evaluation") evaluations.push(item.data as unknown as Evaluation);
     else if (item.kind !== "log") timeline.push(timelineEntry(item));
     if (item.data.name === "budget_exhausted") {
       budgetEnd ??= { limit: text(item.data.limit), allowed: Number(item.data.allowed), used: Number(item.data.used) };

@@ -98,8 +98,8 @@ class WorkMeter:
         self._span(SAMPLE, sampler_id, -1, seconds, tokens)
 
     async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
-        """Send what is not yet told. What the control plane has no place for, as an older one, is dropped with a line
-        in the log; where it is away the next time sends it again."""
+        """Send what is not yet told. What the control plane refuses is dropped with a line in the log; where it is away
+        the next time sends it again."""
         while (report := self._untold or self._take()) is not None:
             self._untold = report
             try:

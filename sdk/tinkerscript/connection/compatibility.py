@@ -2,15 +2,13 @@
 
 import logging
 
-from tinkerscript.errors import IncompatibleServer, InvalidRequest, NotFound, UnexpectedAnswer
+from tinkerscript.errors import IncompatibleServer, InvalidRequest
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.version import VERSION
 
 from .transport import Transport
 
-HEARTBEATS = "episodes.heartbeats"  # a capability: one heartbeat for many episodes
 MINIMUM_SERVER = "0.2.0"  # an older one is served as far as it goes
-VERSION_WITHOUT_ROUTE = "0.1.0"  # servers without GET /v1/server
 log = logging.getLogger("tinkerscript")
 warned: set[str] = set()  # servers that were warned about, by address
 
@@ -20,12 +18,7 @@ def check_server(transport: Transport, *, retry_timeout_s: float) -> ServerView:
 
     ``retry_timeout_s`` bounds the tries while nothing listens there; this is a client's first request.
     """
-    try:
-        server = transport.request("GET", "/v1/server", response=ServerView, retry_timeout_s=retry_timeout_s)
-    except (NotFound, UnexpectedAnswer) as failure:
-        if failure.code is None:  # a page or a redirect: what answers is no server of ours, or not at this path
-            raise
-        server = ServerView(version=VERSION_WITHOUT_ROUTE, minimum_client=VERSION_WITHOUT_ROUTE, capabilities=[])
+    server = transport.request("GET", "/v1/server", response=ServerView, retry_timeout_s=retry_timeout_s)
     _refuse_incompatible(transport.base_url, server)
     if _parsed(server.version) < _parsed(MINIMUM_SERVER) and transport.base_url not in warned:
         warned.add(transport.base_url)

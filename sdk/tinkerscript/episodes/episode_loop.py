@@ -9,7 +9,7 @@ from tinkerscript.arguments import wrong
 from tinkerscript.connection.session_errors import describe
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
-from tinkerscript.errors import EpisodeClosed, NoOpenEpisode, NotFound, TinkerScriptError
+from tinkerscript.errors import NoOpenEpisode, NotFound, TinkerScriptError
 from tinkerscript.sessions.session import Session
 from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodesHeartbeatResult, EpisodeView
 
@@ -18,7 +18,7 @@ from .current_episode import CurrentEpisode
 from .episode import Episode
 from .episode_state import EpisodeState
 from .group_watch import GroupWatch
-from .heartbeats import MAX_INTERVAL_ALONE_S, MAX_INTERVAL_S, Heartbeats
+from .heartbeats import Heartbeats
 from .never_ended import SUPERSEDED, NeverEnded
 
 ENDED_HINT = (
@@ -30,14 +30,9 @@ ENDED_HINT = (
 class EpisodeLoop(Session):
     """A session whose episodes this process begins, keeps alive and ends."""
 
-    def __init__(
-        self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0, has_heartbeats: bool = True
-    ) -> None:
-        """``has_heartbeats``: the server takes one heartbeat for many episodes."""
+    def __init__(self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0) -> None:
         super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
-        self._has_heartbeats = has_heartbeats
-        most_s = MAX_INTERVAL_S if has_heartbeats else MAX_INTERVAL_ALONE_S
-        self.heartbeats = Heartbeats(self._heartbeat, max_interval_s=most_s)
+        self.heartbeats = Heartbeats(self._heartbeat)
         self._current = CurrentEpisode()
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
         self._loop_begins = LoopBegins()
@@ -45,23 +40,12 @@ class EpisodeLoop(Session):
         self._never_ended = NeverEnded()
 
     def _heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
-        """One for all, or one for each where the server, or the runtime behind it, is of before."""
-        if self._has_heartbeats:
-            try:
-                return self.episodes_heartbeat(episode_ids)
-            except NotFound:  # what is not there, the route or the session, shows for each
-                self._has_heartbeats = False
-        over: list[str] = []
-        warnings: dict[str, str] = {}
-        for episode_id in episode_ids:
-            try:
-                view = self.episode_heartbeat(episode_id, retry_timeout_s=0.0)
-            except (EpisodeClosed, NotFound):
-                over.append(episode_id)
-            else:
-                if view.warning:
-                    warnings[episode_id] = view.warning
-        return EpisodesHeartbeatResult(over=over, warnings=warnings)
+        try:
+            return self.episodes_heartbeat(episode_ids)
+        except NotFound as failure:
+            if failure.code is None:  # a proxy's page: it proves nothing about the session
+                raise
+            return EpisodesHeartbeatResult(over=list(episode_ids), warnings={})
 
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
         """From now on, warn when a task is left before its group is full."""

@@ -16,14 +16,14 @@ from tinkerscript.wire.episodes import MAX_HEARTBEATS, EpisodesHeartbeatResult
 
 from .episode_state import EpisodeState
 
-MAX_INTERVAL_S, MAX_INTERVAL_ALONE_S = 10.0, 30.0  # of one for all episodes, of one for each
+MAX_INTERVAL_S = 10.0
 RETRY_S = 2.0
 log = logging.getLogger("tinkerscript")
 
 
-def heartbeat_interval_s(idle_timeout_s: float, max_interval_s: float = MAX_INTERVAL_S) -> float:
+def heartbeat_interval_s(idle_timeout_s: float) -> float:
     """Seconds between two heartbeats of an episode that expires after ``idle_timeout_s`` without one."""
-    return min(max_interval_s, idle_timeout_s / 4)
+    return min(MAX_INTERVAL_S, idle_timeout_s / 4)
 
 
 @dataclass
@@ -41,10 +41,8 @@ class Heartbeats:
     it gets no more heartbeats. The server then expires it.
     """
 
-    def __init__(
-        self, beat: Callable[[Sequence[str]], EpisodesHeartbeatResult], *, max_interval_s: float = MAX_INTERVAL_S
-    ) -> None:
-        self._beat, self._max_interval_s = beat, max_interval_s
+    def __init__(self, beat: Callable[[Sequence[str]], EpisodesHeartbeatResult]) -> None:
+        self._beat = beat
         self._stopped = False
         self.after_fork()
         forks.watch(self)
@@ -58,7 +56,7 @@ class Heartbeats:
 
     def add(self, state: EpisodeState, user: object, *, idle_timeout_s: float) -> None:
         """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, or more often."""
-        interval_s = heartbeat_interval_s(idle_timeout_s, self._max_interval_s)
+        interval_s = heartbeat_interval_s(idle_timeout_s)
         with self._lock:
             self._entries[state.id] = _Entry(state, weakref.ref(user), interval_s, time.monotonic() + interval_s)
             if self._thread is None and not self._stopped:

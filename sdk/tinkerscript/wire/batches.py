@@ -72,12 +72,12 @@ class BatchSample(Response):
     raw_logprobs: list[float | None] = Field(
         [],
         description="The engine's, of temperature 1 over all token ids; null where they were not recorded"
-        " (SampledAnswer), 0 where the mask is 0. Empty in files of before there was this list.",
+        " (SampledAnswer), 0 where the mask is 0.",
     )
     trainer_logprobs: list[float | None] = Field(
         [],
         description="The trainer's, of the distribution that was sampled from, under the weights before the step; null"
-        " where the step is not done or computed none, 0 where the mask is 0. Empty in files of before there was it.",
+        " where the step is not done or computed none, 0 where the mask is 0.",
     )
     trainer_logprobs_after: list[float | None] = Field(
         [],

@@ -44,7 +44,7 @@ class StepMetrics(Response):
     step: int
     reward_mean: float
     reward_std: float
-    reward_p10: float | None = Field(None, description="A tenth of the batch's episodes earned less; None before 0.2.")
+    reward_p10: float | None = Field(None, description="A tenth of the batch's episodes earned less.")
     reward_p50: float | None = None
     reward_p90: float | None = None
     loss: float

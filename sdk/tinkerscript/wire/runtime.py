@@ -6,7 +6,7 @@ The lease token goes in ``Authorization: Bearer``. 409 ``stale_lease``: another 
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, RootModel, model_validator
+from pydantic import Field, RootModel
 
 from .base import Request, Response
 from .checkpoints import CheckpointKind, ManifestFile
@@ -64,11 +64,6 @@ class Assignment(Response):
         description="In the base model's place: a `model`, or what a Tinker client saved, to be added to the base.",
     )
     started_from: StartedFrom | None = Field(None, description="For the record: the checkpoint that it began from.")
-    journal: StoredFile | None = Field(
-        None,
-        description="The last copy of the journal where it is one file. Where it has changes, a file that is none: a "
-        "runtime that knows of no changes and needs the copy fails over it, and would lose what they hold otherwise.",
-    )
     journal_files: list[StoredFile] = Field(
         [],
         description="The last copy of the journal, for a volume that lost its own: a whole file, then what changed, "
@@ -138,10 +133,9 @@ class Orders(Response):
     stop: StopReason | None = Field(None, description="End when the state is safe.")
     last_try: bool = Field(False, description="The session fails if this runtime ends by a fault: no other follows.")
     checkpoints: list[CheckpointOrder] = []
-    heartbeat_s: float | None = Field(
-        None,
-        description="So long after this heartbeat the next is due. A runtime that has something to tell sends it "
-        "sooner; one of an earlier version sends one each second.",
+    heartbeat_s: float = Field(
+        1.0,
+        description="So long after this heartbeat the next is due; where there is news, it comes sooner.",
     )
 
 
@@ -175,20 +169,9 @@ class CheckpointFailure(Request):
 
 
 class _Upload(Request):
-    """What will be written. Runtimes of earlier versions sent every field of every kind, at its default."""
+    """What will be written."""
 
     files: list[ManifestFile] = Field(min_length=1, max_length=10_000)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_defaults_of_other_kinds(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        unused = {name: value for name, value in UPLOAD_DEFAULTS.items() if name not in cls.model_fields}
-        return {name: value for name, value in data.items() if name not in unused or value != unused[name]}
-
-
-UPLOAD_DEFAULTS = {"checkpoint_id": None, "step": 0, "part": None, "episodes": 0}
 
 
 class CheckpointUpload(_Upload):

@@ -6,7 +6,7 @@ from .base import Response
 
 
 class ServerView(Response):
-    """``GET /v1/server``. A server without it is older than 0.2.0; docs/compatibility.md has the rule."""
+    """``GET /v1/server``. docs/compatibility.md has the rule."""
 
     version: str = Field(description="major.minor.patch.")
     minimum_client: str = Field(description="The oldest client that this server serves.")

@@ -31,12 +31,3 @@ async def test_an_episode_of_a_client_that_is_silent_for_thirty_seconds_counts_a
         clock.now += 11
         live = {episode.id for episode in gateway.episodes.open.all() if episode.is_live(clock.now)}
         assert live == {alive["episode_id"]}
-
-
-async def test_a_client_of_before_beats_every_thirty_seconds_and_is_not_taken_for_gone(tmp_path: Path) -> None:
-    clock = FakeClock(time.time())
-    async with running_gateway(tmp_path, now=clock) as gateway:
-        begun = await gateway.begin()
-        await gateway.internal("POST", f"/episodes/{begun['episode_id']}/heartbeat")
-        [episode] = gateway.episodes.open.all()
-        assert episode.is_live(clock.now + 31) and not episode.is_live(clock.now + 76)

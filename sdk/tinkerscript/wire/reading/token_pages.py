@@ -53,18 +53,18 @@ def timelines_page(
 
 
 def raw_logprobs(document: Mapping[str, Any]) -> Raw:
-    """Those that differ from what was sampled from; an older document has none."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("raw_logprobs", [])}
+    """Those that differ from what was sampled from."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document["raw_logprobs"]}
 
 
 def trainer_logprobs(document: Mapping[str, Any]) -> Trainer:
-    """Before the step that trained an answer; one that no step trained, and an older document, has none."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("trainer_logprobs", [])}
+    """Before the step that trained an answer; one that no step trained has none."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document["trainer_logprobs"]}
 
 
 def trainer_logprobs_after(document: Mapping[str, Any]) -> Trainer:
-    """After that step; an answer of a session without ``logprobs_after_step``, and an older document, has none."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("trainer_logprobs_after", [])}
+    """After that step; an answer of a session without ``logprobs_after_step`` has none."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document["trainer_logprobs_after"]}
 
 
 def _values(kept: Trainer | Raw, run: Mapping[str, Any], skip: int, length: int) -> Sequence[float | None] | None:

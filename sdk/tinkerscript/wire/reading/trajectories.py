@@ -119,7 +119,7 @@ class TokenRun(Response):
         None,
         description="The trainer's own, of the distribution that was sampled from, under the weights before the step"
         " that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of"
-        " tokens that no step computed, and of steps of before they were.",
+        " tokens that no step computed.",
     )
     trainer_logprobs_after: list[float | None] | None = Field(
         None,

@@ -119,7 +119,7 @@ async def test_what_a_runtime_does_again_after_a_kill_is_not_counted_again(wire_
     assert heard == [("forward_backward", 2)]
 
 
-async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_an_older_server_stops_nothing(
+async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_a_refusal_stops_nothing(
     tmp_path: Path,
 ) -> None:
     meter = WorkMeter()
@@ -129,7 +129,7 @@ async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_an_older
             server.answers[WORK] = 503, error_body("unavailable")
             await meter.tell(agent, deadline_s=0.2)
             meter.generated(SAMPLER, 5, 6, 0.5)
-            del server.answers[WORK]  # it knows no such route
+            del server.answers[WORK]  # then it is refused
             await meter.tell(agent)
             server.answers[WORK] = 204, None
             await meter.tell(agent)

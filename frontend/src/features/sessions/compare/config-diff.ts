@@ -4,7 +4,7 @@ import { valueText } from "../detail/option-rows";
 
 export interface DiffRow {
   name: string;
-  /** One for each run, in their order; empty where a run of an older server has no such option. */
+  /** One for each run, in their order; empty where a run has no such option. */
   values: string[];
   differs: boolean;
 }

@@ -23,7 +23,7 @@ export function tokensPerSecond({ tokens_trained: tokens, rollout_s, train_s, ha
   return took > 0 ? tokens / took : null;
 }
 
-/** From the tenth to the ninetieth percentile of the episodes' rewards. Steps of before it was recorded have none. */
+/** From the tenth to the ninetieth percentile of the episodes' rewards. */
 export function rewardBand(steps: readonly StepMetrics[]): Band {
   return { low: steps.map((step) => step.reward_p10 ?? null), high: steps.map((step) => step.reward_p90 ?? null) };
 }

@@ -40,7 +40,7 @@ function Legend({ measure, scale }: { measure: Measure; scale: Scale }) {
   if (measure === "logprob") return <Key heats={["s1", "s3", "s5"]} words="likely to surprising (below 0.7 %)" />;
   if (measure === "advantage" && scale.advantage === 0) return <span className="text-muted">No token of this episode has an advantage: it is not trained, or its group’s rewards are equal.</span>;
   if (measure === "advantage") return <Key heats={["b5", "b2", "g2", "g5"]} words={`${number(-scale.advantage)} to ${number(scale.advantage)}`} />;
-  if (measure === "ratio" && !scale.ratios) return <span className="text-muted">The trainer’s log-probabilities are not kept of these tokens: no step computed them, or it was done before they were kept.</span>;
+  if (measure === "ratio" && !scale.ratios) return <span className="text-muted">The trainer’s log-probabilities are not kept of these tokens: no step computed them.</span>;
   if (measure === "ratio") return <Key heats={["b5", "b2", "g2", "g5"]} words={`${number(STRONG_RATIO)} times less to ${number(STRONG_RATIO)} times more likely for the trainer; none: near 1, or not kept`} />;
   if (measure === "change") return <ChangeLegend largest={scale.change} />;
   if (measure === "version") return <Key heats={scale.versions.slice(0, 5).map((_, at) => `v${String(at)}`)} words={scale.versions.map((version) => String(version)).join(", ")} />;

@@ -16,7 +16,7 @@ export function noEpisodes(session: Session | undefined, isFiltered: boolean): {
       ? { title: "No episode was played" }
       : {
           title: "Its episodes are not listed",
-          text: `${session.accounting.begun.toLocaleString("en")} were played, under a server that did not list them. What was archived of them is had with "tinkerscript episodes ${session.id}".`,
+          text: `${session.accounting.begun.toLocaleString("en")} were played, and their list did not arrive. What was archived of them is had with "tinkerscript episodes ${session.id}".`,
         };
   return { title: "No episode yet", text: "They are listed a second or two after they begin." };
 }

@@ -59,7 +59,7 @@ export function nearestStretch(outline: EpisodeOutline, at: number): number | nu
   return at - before <= after - at ? before : after;
 }
 
-/** What the colours of a whole episode are relative to; of an older server, of what is loaded. */
+/** What the colours of a whole episode are relative to; until its outline is there, of what is loaded. */
 export function wholeScale(outline: EpisodeOutline | null, loaded: Scale): Scale {
   if (!outline) return loaded;
   const versions = new Set([...loaded.versions, ...outline.versions.filter((version) => version !== null)]);
