@@ -12,7 +12,7 @@ import pytest
 from e2e.loop_server import BASE_MODEL, ROOT, LoopServer, until
 
 from support.hub_server import TOKEN, running_hub
-from support.tinker_exit import ended_well
+from support.tinker_exit import ABORT_AT_EXIT, ended_well
 
 EXPORTED = ("adapter_config.json", "adapter_model.safetensors", "merged/config.json")  # by the fake trainer
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
@@ -188,9 +188,11 @@ def steps(server: LoopServer, kill_at: set[str]) -> str:
                 last = line.strip()
                 if last in kill_at:
                     until(lambda: runtime_killed(server), "a runtime of the session was killed")
-            assert running.wait(120) == 0
+            status = running.wait(120)
         finally:
             running.kill()
+    assert ":train:" in last, f"it ended with {status} after: {last}"  # the model's id, after all of its work
+    assert status in (0, ABORT_AT_EXIT)
     return weights_of(server, last)
 
 

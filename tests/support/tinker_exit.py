@@ -2,6 +2,8 @@
 
 import signal
 
+ABORT_AT_EXIT = -signal.SIGABRT  # after its last line: see ended_well
+
 
 def ended_well(returncode: int, stderr: str | bytes) -> bool:
     """Whether it did its work: status 0, or the client's own abort at exit, which says nothing.
@@ -10,4 +12,4 @@ def ended_well(returncode: int, stderr: str | bytes) -> bool:
     Before Python 3.14 such a thread is unwound through Rust, and the process aborts after its work and its output
     (5 of 240 programs that ended with requests under way, none of 160 with httpx alone). No server can prevent that.
     """
-    return returncode == 0 or (returncode == -signal.SIGABRT and not stderr)
+    return returncode == 0 or (returncode == ABORT_AT_EXIT and not stderr)
