@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
-from console.live.local_wakes import RECONCILERS, Pause
+from console.live.local_wakes import LAYER_IS_SHARED, RECONCILERS, Pause
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import (
     OtherLauncher,
@@ -21,7 +21,7 @@ from console.scheduling.launchers.choice import (
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import LauncherUnavailable
 from console.scheduling.periodic_tasks import PeriodicTasks
-from console.scheduling.reconcile import Reconciler
+from console.scheduling.reconcile import IDLE_S, Reconciler
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,9 @@ class Command(BaseCommand):
                     reconciler.reconcile_once()
             except Exception:
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
-            pause.wait(min(TICK_S, max(WOKEN_S, time.monotonic() - began)), TICK_S)
+            # Without Redis whatever queues a session wakes this process; with it nothing does.
+            most_s = IDLE_S if reconciler.is_idle and not LAYER_IS_SHARED else TICK_S
+            pause.wait(min(TICK_S, max(WOKEN_S, time.monotonic() - began)), most_s)
         reconciler.close()
         tasks.close()
         pause.close()
