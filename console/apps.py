@@ -1,6 +1,7 @@
 """The one Django app."""
 
 from django.apps import AppConfig
+from django.db.models.signals import pre_migrate
 
 
 class ConsoleConfig(AppConfig):
@@ -11,5 +12,8 @@ class ConsoleConfig(AppConfig):
 
     def ready(self) -> None:
         # Their receivers are connected from here on.
+        from console.operations.foreign_database import foreign_database_refuse
         from console.sessions.sharing import services  # noqa: F401
         from console.users import sign_ins, sign_up  # noqa: F401
+
+        pre_migrate.connect(foreign_database_refuse, sender=self)

@@ -1,7 +1,6 @@
 """Sign-in with an OpenID Connect provider: whose account it leads to, who gets one, and which roles groups give."""
 
 from dataclasses import replace
-from importlib import import_module
 from io import StringIO
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,7 +8,6 @@ import pytest
 from allauth.account.models import EmailAddress
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from allauth.socialaccount.models import SocialAccount
-from django.apps import apps
 from django.conf import global_settings
 from django.contrib.sessions.models import Session as SessionRow
 from django.core import mail
@@ -123,18 +121,6 @@ def test_an_operator_adds_the_address_that_a_person_has_at_a_new_provider(provid
     assert admin_client.post("/admin/account/emailaddress/add/", added).status_code == 302
     browser, _ = come(provider)
     assert browser.get("/v1/account").json()["email"] == vera.email
-
-
-def test_a_link_of_an_older_release_is_found_after_the_upgrade(provider: IdentityProvider) -> None:
-    come(provider)
-    SocialAccount.objects.update(uid="nina")
-    nina = User.objects.get()
-    SocialAccount.objects.create(user=nina, provider="oidc", uid="of nobody knows which issuer")
-    SocialAccount.objects.create(user=nina, provider="saml", uid="nina")
-    import_module("console.migrations.0067_links_by_issuer").links_key(apps, None)
-    assert SocialAccount.objects.get().uid == person_key(provider.issuer, "nina")
-    browser, _ = come(provider, email="married@lab.example.org")
-    assert browser.get("/v1/account").json()["email"] == NINA
 
 
 # -- Another person's address ------------------------------------------------------------------------------------------

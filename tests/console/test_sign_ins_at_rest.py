@@ -1,10 +1,7 @@
 """What a copy of the database tells about sign-ins: nothing that a browser could send."""
 
-import importlib
-
 import pytest
 from allauth.usersessions.models import UserSession
-from django.apps import apps
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.test import Client
@@ -13,7 +10,6 @@ from console.users.models import User
 from support.signing_in import ask, is_in, signed_in
 
 pytestmark = pytest.mark.django_db
-migration = importlib.import_module("console.migrations.0012_sign_ins_hashed")
 
 
 def rows() -> set[str]:
@@ -48,16 +44,6 @@ def test_a_person_sees_and_ends_their_sign_ins(alice: User) -> None:
     (other,) = [entry["id"] for entry in listed if not entry["is_current"]]
     assert ask(here, "DELETE", "auth/sessions", {"sessions": [other]}).status_code == 200
     assert is_in(here) and not is_in(there)
-
-
-def test_who_was_signed_in_before_keys_were_hashed_stays_signed_in(alice: User) -> None:
-    browser = signed_in(alice)
-    cookie = browser.cookies[settings.SESSION_COOKIE_NAME].value
-    for model in (Session, UserSession):  # as it was before
-        model.objects.update(session_key=cookie)
-    migration.hash_keys(apps, None)
-    assert is_in(browser) and cookie not in rows()
-    assert [entry["is_current"] for entry in ask(browser, "GET", "auth/sessions").json()["data"]] == [True]
 
 
 def test_a_cookie_is_made_anew_at_sign_in_and_removed_at_sign_out(alice: User) -> None:
