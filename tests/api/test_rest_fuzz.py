@@ -134,7 +134,7 @@ def world(
     project: Project, alice: User, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     """Served by a gateway that has an episode with a call in it."""
-    monkeypatch.setattr(gateway_proxy, "relay_key", lambda session_id: RELAY_KEY)
+    monkeypatch.setattr(gateway_proxy, "relay_key", lambda **_: RELAY_KEY)
     monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 0.1)
     folder = tmp_path_factory.mktemp("runtime")
     handle = {"launch": "test", "folder": str(folder)}
