@@ -28,6 +28,7 @@ __all__ = ["browser", "page", "server"]
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.smoke
 def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_model(page: Page, server: Server) -> None:
     sign_up_by_form(page, "cora@example.org")
     expect(page.get_by_text("No session yet")).to_be_visible()

@@ -132,6 +132,7 @@ def found(page: Page, name: str) -> list[str]:
     return problems
 
 
+@pytest.mark.smoke
 def test_no_page_has_what_axe_a_small_window_or_paper_finds(page: Page, run: Run) -> None:
     page.add_init_script(path=AXE)
     problems = {}

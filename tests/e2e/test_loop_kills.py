@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from e2e.loop_server import LoopServer, until
 from e2e.playing import check_weights, execute_agent, ledger, play
 
@@ -29,6 +30,7 @@ async def check_end(server: LoopServer, remote: TinkerScript, folder: Path, ackn
     await check_weights(server, remote.id, remote.config, folder)
 
 
+@pytest.mark.smoke
 async def test_a_runtime_killed_in_a_step_in_an_episode_and_in_a_call_costs_nothing(
     loop_server: LoopServer, tmp_path: Path
 ) -> None:
@@ -61,6 +63,7 @@ async def test_a_runtime_killed_in_a_step_in_an_episode_and_in_a_call_costs_noth
     await check_end(loop_server, remote, tmp_path / "tuned", acknowledged)
 
 
+@pytest.mark.smoke
 async def test_the_loop_goes_on_while_the_server_is_killed_and_then_restarted(
     loop_server: LoopServer, tmp_path: Path
 ) -> None:

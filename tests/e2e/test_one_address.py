@@ -14,6 +14,7 @@ SHAPES = {"model.embed_tokens.weight": [5, 4], "model.norm.weight": [4]}
 CONFIG = {"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 0, "vocab_size": 5}
 
 
+@pytest.mark.smoke
 def test_a_client_on_another_machine_does_everything_through_one_address(tmp_path: Path) -> None:
     base, upload = tmp_path / "mine", tmp_path / "home" / "upload"
     for folder, dtype in ((base, "F32"), (upload, "BF16")):

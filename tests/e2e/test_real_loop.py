@@ -55,6 +55,7 @@ def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
         assert processes_naming(str(data)) == []
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "parts",
     [

@@ -41,6 +41,7 @@ def said(loop_server: LoopServer) -> dict[str, Any]:
     return json.loads(run(loop_server, program, BASE_MODEL).splitlines()[-1])
 
 
+@pytest.mark.smoke
 @pytest.mark.timeout(300)
 def test_a_tinker_program_runs_as_it_is(loop_server: LoopServer, said: dict[str, Any]) -> None:
     model_id = said["info"][0]
