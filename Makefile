@@ -30,7 +30,7 @@ test:
 	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser + clients tinker
 	@$(RUN) tests/checks.py
 	@$(RUN) -m pytest --quick -n auto --maxprocesses 8 --dist worksteal
-	@$(RUN) -m pytest -m "smoke and not nightly"
+	@$(RUN) -m pytest -m "smoke and not nightly and not swift" -n auto --maxprocesses 4 --dist loadfile -rs
 
 ## make test-all     set-up of everything that a test starts, the checks, then every case
 test-all:

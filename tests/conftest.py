@@ -175,7 +175,7 @@ def swift_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Store"]:
         yield store
 
 
-@pytest.fixture(params=["seaweedfs", "swift"])
+@pytest.fixture(params=["seaweedfs", pytest.param("swift", marks=pytest.mark.swift)])
 def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
     """The address of a real store, which the settings name: the test runs once with each of two."""
     from support import swift_server

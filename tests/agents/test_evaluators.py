@@ -56,7 +56,7 @@ def tiny():
 """
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 if not PROGRAMS.is_dir():
-    pytest.skip("the harnesses are not installed; `make test` installs them", allow_module_level=True)
+    pytest.skip("the harnesses are not installed; `make test-all` installs them", allow_module_level=True)
 
 of_what = pytest.mark.parametrize("of", ["checkpoint", pytest.param("base model", marks=pytest.mark.nightly)])
 
