@@ -20,7 +20,7 @@ def main() -> None:
     server = httpx.Client(
         base_url=f"{os.environ['TINKERSCRIPT_SERVER_URL']}/v1/runtime",
         headers={"Authorization": f"Bearer {os.environ['TINKERSCRIPT_LEASE']}"},
-        timeout=10,
+        timeout=AWAY_S,
     )
     post(server, "/register", {})
     step = 0
@@ -85,7 +85,8 @@ def upload(server: httpx.Client, order: dict, step: int) -> None:
     body = {"kind": order["kind"], "checkpoint_id": order["checkpoint_id"], "step": step, "files": [file]}
     plan = post(server, "/uploads", body).json()
     etags = [
-        httpx.put(url, content=WEIGHTS).raise_for_status().headers["ETag"] for url in plan["files"][0]["part_urls"]
+        httpx.put(url, content=WEIGHTS, timeout=AWAY_S).raise_for_status().headers["ETag"]
+        for url in plan["files"][0]["part_urls"]
     ]
     commit = {"files": [{"path": "model.safetensors", "etags": etags}]}
     post(server, f"/uploads/{plan['upload_id']}/commit", commit)

@@ -62,7 +62,9 @@ def test_an_agent_elsewhere_is_told_the_address_that_it_reaches(contract: Module
         port = httpx.URL(url).port
         assert url == f"http://localhost.test:{port}/events"
         event = {"event_type": "reward", "data": {"value": 0.5}}
-        sent = httpx.post(f"http://127.0.0.2:{port}/events", json=event, headers={"Authorization": "Bearer key"})
+        sent = httpx.post(
+            f"http://127.0.0.2:{port}/events", json=event, headers={"Authorization": "Bearer key"}, timeout=90
+        )
     assert (sent.status_code, rewards) == (200, [0.5])
     assert contract.run([sys.executable, "-c", POST.format(values=[2])], EPISODE, host="127.0.0.2").reward == 2.0
 
@@ -75,15 +77,15 @@ def test_an_agent_that_hangs_is_ended(contract: ModuleType) -> None:
 def test_events_need_the_key_and_rewards_are_finite_numbers(contract: ModuleType) -> None:
     key = {"Authorization": "Bearer key"}
     with contract.events("key") as (url, rewards):
-        assert httpx.post(url, json={"event_type": "reward", "data": {"value": 1}}).status_code == 401
+        assert httpx.post(url, json={"event_type": "reward", "data": {"value": 1}}, timeout=90).status_code == 401
         for body in (
             {},
             [],
             {"event_type": "reward"},
             *({"event_type": "reward", "data": {"value": v}} for v in ("1", True, None)),
         ):
-            assert httpx.post(url, json=body, headers=key).status_code == 422, body
+            assert httpx.post(url, json=body, headers=key, timeout=90).status_code == 422, body
         infinite = b'{"event_type": "reward", "data": {"value": Infinity}}'
-        assert httpx.post(url, content=infinite, headers=key).status_code == 422
-        assert httpx.post(url, json={"event_type": "note", "data": {}}, headers=key).status_code == 200
+        assert httpx.post(url, content=infinite, headers=key, timeout=90).status_code == 422
+        assert httpx.post(url, json={"event_type": "note", "data": {}}, headers=key, timeout=90).status_code == 200
         assert rewards == []

@@ -58,7 +58,7 @@ async def test_a_trained_and_a_refused_batch_are_downloaded_whole(loop_server: L
 async def check_same_from_the_store(url: str, key: str, running: Path, refused: str) -> None:
     """What the file of a running session had, to rounding, when there is no runtime any more."""
     headers = {"Authorization": f"Bearer {key}"}
-    state = lambda: httpx.get(url.partition("/batches")[0], headers=headers).json()["state"]  # noqa: E731
+    state = lambda: httpx.get(url.partition("/batches")[0], headers=headers, timeout=90).json()["state"]  # noqa: E731
     await asyncio.to_thread(until, lambda: state() == "stopped", "the session has stopped", 60)
     answer = await asyncio.to_thread(httpx.get, url, headers=headers, timeout=30)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")

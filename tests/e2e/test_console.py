@@ -27,6 +27,8 @@ __all__ = ["browser", "page", "server"]
 
 pytestmark = pytest.mark.browser
 
+WITHIN_S = 90  # of a request beside other work: httpx itself waits for 5 s
+
 
 @pytest.mark.smoke
 def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_model(page: Page, server: Server) -> None:
@@ -34,7 +36,9 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     expect(page.get_by_text("No session yet")).to_be_visible()
 
     secret = make_key(page)
-    account = httpx.get(f"{server.url}/v1/account", headers={"Authorization": f"Bearer {secret}"}).json()
+    account = httpx.get(
+        f"{server.url}/v1/account", headers={"Authorization": f"Bearer {secret}"}, timeout=WITHIN_S
+    ).json()
     assert account["email"] == "cora@example.org"
     expect(page.get_by_test_id("project")).to_have_text(account["projects"][0]["name"])
 
@@ -52,7 +56,7 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     page.get_by_role("button", name="Export model").click()
     page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 1")).click()
     link = page.get_by_role("link", name="model.safetensors").get_attribute("href")
-    assert httpx.get(link).content == WEIGHTS
+    assert httpx.get(link, timeout=WITHIN_S).content == WEIGHTS
 
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop session").click()

@@ -176,7 +176,7 @@ def test_a_key_is_made_with_limits_and_shows_them(page: Page, server: Server) ->
     expect(row).to_contain_text(re.compile(r"0 of 1\.5 h"))
     expect(row).to_contain_text("until")
     headers = {"Authorization": f"Bearer {secret}"}
-    refused = httpx.post(f"{server.url}/v1/sessions", json={"base_model": "another"}, headers=headers)
+    refused = httpx.post(f"{server.url}/v1/sessions", json={"base_model": "another"}, headers=headers, timeout=90)
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
 
 

@@ -176,7 +176,7 @@ def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) ->
     panel = page.get_by_role("region", name="Queue of tasks")
     expect(panel).to_have_count(0)
     tasks = f"/v1/sessions/{session_id}/tasks"
-    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {secret}"}) as call:
+    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {secret}"}, timeout=90) as call:
         for name, judged in (("mist", False), ("rain", True)):
             body = {"rows": [{"name": name, "row": name}], "eval": True, "tries": 1, "judged": judged}
             call.post(tasks, json=body).raise_for_status()

@@ -59,7 +59,7 @@ def page(run: Run, viewer: Viewer) -> Iterator[Page]:
 
 
 def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None:
-    with httpx.Client(base_url=f"http://{viewer.host}/v1/sessions/{run.session_id}") as offline:
+    with httpx.Client(base_url=f"http://{viewer.host}/v1/sessions/{run.session_id}", timeout=90) as offline:
         offline.get(viewer.address)
         listed = run.api.get("/episodes", params={"sort": "newest", "limit": 100}).json()["items"]
         paths = [

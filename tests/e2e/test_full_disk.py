@@ -45,7 +45,7 @@ async def test_a_session_trains_on_while_the_stores_disk_is_full_and_stores_it_a
         until(lambda: events("storage_unavailable"), "it names what was not stored")
         assert all("nearly full" in event["reason"] for event in events("storage_unavailable"))
         assert events("checkpoint_committed") == []
-        assert "nearly full" in httpx.get(f"{server.url}/readyz").text
+        assert "nearly full" in httpx.get(f"{server.url}/readyz", timeout=90).text
         server.runtime_kill(remote.id)
         acknowledged += play(remote, "hail", 4)
         disk.make_room()

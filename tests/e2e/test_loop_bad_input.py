@@ -43,7 +43,9 @@ def post(server: LoopServer, path: str, **body: object) -> httpx.Response:
     """What a client without our SDK sends."""
     headers = {"Authorization": f"Bearer {server.api_key}", "Content-Type": "application/json"}
     content = body.pop("raw", None)
-    return httpx.post(f"{server.url}{path}", headers=headers, content=content, json=None if content else body)
+    return httpx.post(
+        f"{server.url}{path}", headers=headers, content=content, json=None if content else body, timeout=90
+    )
 
 
 def test_an_unknown_base_model_is_refused_with_the_known_ones(loop_server: LoopServer) -> None:
@@ -123,7 +125,9 @@ def test_a_prompt_over_the_context_length_is_refused_as_openai_does_and_the_epis
 def test_a_wrong_and_a_revoked_key_name_where_to_make_one(loop_server: LoopServer) -> None:
     made = post(loop_server, "/v1/keys", name="to be revoked").json()
     httpx.delete(
-        f"{loop_server.url}/v1/keys/{made['id']}", headers={"Authorization": f"Bearer {loop_server.api_key}"}
+        f"{loop_server.url}/v1/keys/{made['id']}",
+        headers={"Authorization": f"Bearer {loop_server.api_key}"},
+        timeout=90,
     ).raise_for_status()
     for key in ("tml-wrong", made["secret"]):
         with pytest.raises(AuthenticationError) as refused:

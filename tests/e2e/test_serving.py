@@ -47,10 +47,10 @@ def test_a_base_model_answers_in_both_dialects_sleeps_when_idle_and_wakes_at_a_c
         with openai.OpenAI(base_url=f"{loop_server.url}/oai/api/v1", api_key=loop_server.api_key) as by_key:
             assert say(by_key, served.id) == say(by_key, BASE_MODEL) == said, "no other runtime is started for it"
         headers = {"Authorization": f"Bearer {loop_server.api_key}"}
-        httpx.post(f"{loop_server.url}/v1/sessions/{served.id}/suspend", headers=headers).raise_for_status()
+        httpx.post(f"{loop_server.url}/v1/sessions/{served.id}/suspend", headers=headers, timeout=90).raise_for_status()
         until(lambda: served.status().state == "suspended", "it is suspended")
         assert say(client, served.model) == said, "the call woke it"
-        begun = httpx.post(f"{loop_server.url}/v1/sessions/{served.id}/episodes", json={}, headers=headers)
+        begun = httpx.post(f"{loop_server.url}/v1/sessions/{served.id}/episodes", json={}, headers=headers, timeout=90)
         assert begun.status_code == 409 and "serves a model" in begun.json()["error"]["message"]
         assert loop_server.get(f"/v1/sessions/{served.id}")["accounting"]["begun"] == 0
     until(lambda: loop_server.get(f"/v1/sessions/{served.id}")["state"] == "stopped", "the block stopped it")
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_a_session_that_ended_answers_as_what_was_trained(
 def remote_delete(server: LoopServer, session_id: str) -> None:
     until(lambda: server.get(f"/v1/sessions/{session_id}")["state"] == "stopped", "its session ended")
     headers = {"Authorization": f"Bearer {server.api_key}"}
-    answer = httpx.delete(f"{server.url}/v1/sessions/{session_id}", headers=headers)
+    answer = httpx.delete(f"{server.url}/v1/sessions/{session_id}", headers=headers, timeout=90)
     if answer.status_code == 409:
         raise Conflict(answer.json()["error"]["message"])
 
@@ -104,4 +104,6 @@ def test_the_command_line_prints_an_address_and_a_key_that_work(loop_server: Loo
             assert say(client, told["model"])
     finally:
         headers = {"Authorization": f"Bearer {loop_server.api_key}"}
-        httpx.post(f"{loop_server.url}/v1/sessions/{told['session']}/stop", headers=headers).raise_for_status()
+        httpx.post(
+            f"{loop_server.url}/v1/sessions/{told['session']}/stop", headers=headers, timeout=90
+        ).raise_for_status()

@@ -27,13 +27,13 @@ def test_a_state_goes_on_in_another_session_and_its_runtime_may_die(
         play(first, task, 4)
     tuned = first.download_tuned_model(tmp_path / "tuned", progress=False)
     checkpoints = f"{loop_server.url}/v1/sessions/{first.id}/checkpoints"
-    state = httpx.post(checkpoints, json={"kind": "state"}, headers=headers).json()["id"]
+    state = httpx.post(checkpoints, json={"kind": "state"}, headers=headers, timeout=90).json()["id"]
     path = f"/v1/sessions/{first.id}/checkpoints/{state}"
     until(lambda: loop_server.get(path)["state"] == "committed", "it is saved")
     first.close()
     with TinkerScript(state, **at, **OPTIONS) as second:
         assert (second.started_from.checkpoint_id, second.started_from.step) == (state, 1)
-        assert httpx.delete(f"{checkpoints}/{state}", headers=headers).status_code == 409
+        assert httpx.delete(f"{checkpoints}/{state}", headers=headers, timeout=90).status_code == 409
         assert weights(second.download_tuned_model(tmp_path / "zero", progress=False).path) == weights(tuned.path)
         assert f"this is the checkpoint {state} as it was" in caplog.text
         for task in ("sun", "moon"):
