@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_runtime.errors import TrainerFailed
+from gpu_runtime.errors import InputUnusable
 from gpu_runtime.training import rank_process
 from gpu_runtime.training import ranks as ranks_module
 from gpu_runtime.training.rank_process import rank_main
@@ -177,7 +177,7 @@ async def test_a_state_of_an_unknown_form_is_refused_in_words_by_every_rank(mode
         (tmp_path / "state" / "trainer.json").write_text('{"world_size": 3}')  # and a part of it is not there
         path = tmp_path / "state" / "state" / "mp_rank_00_model_states.pt"
         torch.save(torch.load(path, weights_only=False) | {"dp_world_size": 3}, path)
-        with pytest.raises(TrainerFailed, match="only its own 3 ranks can load"):
+        with pytest.raises(InputUnusable, match="only its own 3 ranks can load"):
             await trainer.load_state(tmp_path / "state")
         assert [each.name for each in tmp_path.iterdir()] == ["state"]
 
@@ -258,7 +258,7 @@ async def test_a_state_with_a_forged_file_fails_by_name_and_runs_nothing(model, 
     async with ranks(model, 1, tmp_path / "state", dtype="bfloat16") as again:
         forged = next((tmp_path / "state" / "state").glob("*optim_states.pt"))
         torch.save({"optimizer_state_dict": Forged(tmp_path / "made")}, forged)
-        with pytest.raises(TrainerFailed, match="StateRefused: .*optim_states.pt was not loaded"):
+        with pytest.raises(InputUnusable, match="StateRefused: .*optim_states.pt was not loaded"):
             await again.load_state(tmp_path / "state")
     assert not (tmp_path / "made").exists()
 
