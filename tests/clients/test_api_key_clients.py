@@ -63,7 +63,7 @@ async def served(project: Project, alice: User, tmp_path: Path) -> AsyncIterator
         adapter.mkdir(parents=True)
         (adapter / "adapter.json").write_text('"trained"')
         async with serve(wire.app) as runtime, serve(application) as server:
-            await Session.objects.filter(id=session_id).aupdate(state="ready", address=runtime)
+            await Session.objects.filter(id=session_id).aupdate(state="ready", address=runtime, lease_sha256="")
             path = f"tinker://{made['model_id']}/sampler_weights/final"
             yield Served(f"http://{server}", client.secret, path, wire, words)
             await client_close()

@@ -94,6 +94,7 @@ def test_a_server_is_set_up_from_the_archive_with_its_pages_and_without_npm(rele
     stamps, programs = folder / ".venv" / "stamps", folder / ".venv" / "bin"
     stamps.mkdir(parents=True)
     programs.mkdir()
+    (folder / ".venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}").mkdir(parents=True)
     (stamps / "venv").write_text(f"{folder} python {sys.version_info[0]}.{sys.version_info[1]}\n")
     (stamps / "uv").write_text(hashlib.sha256((folder / "requirements" / "uv.lock").read_bytes()).hexdigest() + "\n")
     for name, script in (

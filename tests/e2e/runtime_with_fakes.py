@@ -45,12 +45,20 @@ class WatchedStore(ObjectStore):
         STORES.append(self)
 
 
+class ExportingTrainer(FakeTrainer):
+    """Its models can be begun from: a folder without config.json is taken for an adapter."""
+
+    async def export_model(self, folder: Path) -> None:
+        await super().export_model(folder)
+        (folder / "config.json").write_text("{}")
+
+
 @asynccontextmanager
 async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
     """In place of vLLM and DeepSpeed."""
     model = Path(assignment.base_model_path)
     engine = FakeEngine(LightTokenizer(model), context_length=assignment.config.max_context_length)
-    trainer = FakeTrainer(reach=reach, model_folder=model)
+    trainer = ExportingTrainer(reach=reach, model_folder=model)
     engine.reach = reach
     yield engine, trainer, Comparison()
 

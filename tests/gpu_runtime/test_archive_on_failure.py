@@ -45,6 +45,7 @@ async def test_what_waits_is_left_to_the_next_runtime_where_there_is_one(plane, 
         assert rows_in(plane) == []
 
 
+@pytest.mark.system  # it waits on real clocks
 async def test_a_store_that_takes_nothing_does_not_hide_the_fault_nor_hold_it_up(plane, runtime, monkeypatch) -> None:
     monkeypatch.setattr(run_module, "archive_on_failure", partial(archive_on_failure, timeout_s=0.5))
     monkeypatch.setattr(reporter, "FAREWELL_S", 0.5)

@@ -19,6 +19,13 @@ from torch.serialization import safe_globals
 SAVED = [ZeroStageEnum, fragment_address, LossScaler]
 
 
+def _stage(named: type, member: str) -> ZeroStageEnum:
+    """What Python before 3.11.4 pickles an enum by, as getattr: here of the stage alone."""
+    if named is not ZeroStageEnum:
+        raise pickle.UnpicklingError(f"GLOBAL getattr of {named!r}")
+    return ZeroStageEnum[member]
+
+
 class StateRefused(ValueError):
     """A file of a state is none that this trainer has written."""
 
@@ -26,7 +33,7 @@ class StateRefused(ValueError):
 def state_load(path: str | Path, **options: Any) -> Any:
     """As ``torch.load`` with ``options``, of a file of a state. Raises StateRefused."""
     try:
-        with safe_globals(SAVED):
+        with safe_globals([*SAVED, (_stage, "getattr")]):
             return torch.load(path, weights_only=True, **options)
     except pickle.UnpicklingError as error:
         # torch's other words are on how to run it all the same.
