@@ -23,7 +23,8 @@ def _stage(named: type, member: str) -> ZeroStageEnum:
     """What Python before 3.11.4 pickles an enum by, as getattr: here of the stage alone."""
     if named is not ZeroStageEnum:
         raise pickle.UnpicklingError(f"GLOBAL getattr of {named!r}")
-    return ZeroStageEnum[member]
+    found: ZeroStageEnum = ZeroStageEnum.__members__[member]
+    return found
 
 
 class StateRefused(ValueError):
@@ -33,7 +34,7 @@ class StateRefused(ValueError):
 def state_load(path: str | Path, **options: Any) -> Any:
     """As ``torch.load`` with ``options``, of a file of a state. Raises StateRefused."""
     try:
-        with safe_globals([*SAVED, (_stage, "getattr")]):
+        with safe_globals([*SAVED, (_stage, "__builtin__.getattr"), (_stage, "builtins.getattr")]):
             return torch.load(path, weights_only=True, **options)
     except pickle.UnpicklingError as error:
         # torch's other words are on how to run it all the same.
