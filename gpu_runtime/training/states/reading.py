@@ -19,12 +19,12 @@ from torch.serialization import safe_globals
 SAVED = [ZeroStageEnum, fragment_address, LossScaler]
 
 
-def _stage(named: type, member: str) -> ZeroStageEnum:
+def _stage(named: type, member: str) -> Any:
     """What Python before 3.11.4 pickles an enum by, as getattr: here of the stage alone."""
     if named is not ZeroStageEnum:
         raise pickle.UnpicklingError(f"GLOBAL getattr of {named!r}")
-    found: ZeroStageEnum = ZeroStageEnum.__members__[member]
-    return found
+    members: Any = ZeroStageEnum
+    return members[member]
 
 
 class StateRefused(ValueError):
