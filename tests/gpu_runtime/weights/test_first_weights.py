@@ -54,6 +54,7 @@ async def test_an_engine_without_weights_takes_a_whole_model_and_nothing_less(
         await engine.close()
 
 
+@pytest.mark.system  # it imports vLLM
 def test_a_model_that_waits_for_its_weights_refuses_to_compute() -> None:
     from gpu_runtime.weights.packed_loader import awaits_weights, weights_arrived, weights_await
 

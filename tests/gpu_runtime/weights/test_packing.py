@@ -26,6 +26,7 @@ class LlamaForCausalLM(nn.Module):
             self.add_module(name, layer)
 
 
+@pytest.mark.system  # it imports vLLM
 def test_layers_that_multiply_by_their_plain_weight_go_on_with_the_new_one():
     from gpu_runtime.weights.packing import WeightPacking
 
