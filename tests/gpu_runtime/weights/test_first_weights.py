@@ -69,6 +69,7 @@ def test_a_model_that_waits_for_its_weights_refuses_to_compute() -> None:
     assert not awaits_weights(model) and torch.equal(model(row), expected)
 
 
+@pytest.mark.system  # it imports vLLM
 def test_a_name_in_two_files_of_a_folder_is_listed_twice(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
