@@ -94,12 +94,10 @@ async def serve_session(
     config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
-    episodes = Episodes(journal, assignment)
+    episodes = Episodes(journal, assignment, on_event=partial(episode_event_report, agent.report))
     batches = episodes.batches
     agent.on_event = episodes.notices.add
     batches.on_dropped = partial(dropped_report, agent.report)
-    episodes.recorder.on_attempts_in_one_episode = partial(episode_event_report, agent.report)
-    episodes.on_refused = partial(episode_event_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     learner.comparison, learner.weights_file = comparison, weights
     stored = StoredCalls(agent, store, journal)

@@ -31,11 +31,11 @@ class CallRecorder:
         batches: Batches,
         changes: ChangeNotifier,
         repeated: RepeatedPrompts,
+        on_event: Callable[[dict[str, Any]], None],
     ) -> None:
         self._journal, self._executor, self._open = journal, executor, open_episodes
         self._keys, self._batches, self._changes = keys, batches, changes
-        self._repeated = repeated
-        self.on_attempts_in_one_episode: Callable[[dict[str, Any]], None] = lambda event: None
+        self._repeated, self._on_event = repeated, on_event
 
     def authenticate(self, key: str) -> OpenEpisode:
         """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
@@ -98,7 +98,7 @@ class CallRecorder:
             if not self._batches.has_groups:
                 event = attempts_in_one_episode(episode.id, reason)
                 episode.warning = f"{reason}. {event['hint']}"
-                self.on_attempts_in_one_episode(event)
+                self._on_event(event)
 
     async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
         """The completed call that this request id got before, if any."""

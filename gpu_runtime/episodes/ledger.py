@@ -51,10 +51,18 @@ log = logging.getLogger(__name__)
 class Episodes:
     """One session's episodes. ``start`` runs the clocks; ``close`` stops them and finishes what is being written.
 
-    ``batches`` is what the training loop takes from, ``recorder`` what the calls of episodes need.
+    ``batches`` is what the training loop takes from, ``recorder`` what the calls of episodes need. ``on_event`` gets
+    the data of each event about an episode.
     """
 
-    def __init__(self, journal: Journal, assignment: Assignment, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        assignment: Assignment,
+        *,
+        now: Callable[[], float] = time.time,
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> None:
         config = assignment.config
         self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
         self._keys = EpisodeKeys(assignment, now)
@@ -63,12 +71,12 @@ class Episodes:
         self._repeated = RepeatedPrompts(config.grpo_n)
         self.notices = Notices()
         self.recorder = CallRecorder(
-            journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated
+            journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated, on_event
         )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
         self._refused_episodes = 0  # told of at the first, and each time that their number has doubled
-        self.on_refused: Callable[[dict[str, Any]], None] = lambda event: None
+        self._on_event = on_event
         self.eraser: Callable[[str], Awaitable[None]] | None = None  # erases an episode everywhere in this runtime
         self._clocks: asyncio.Task[None] | None = None
 
@@ -216,7 +224,7 @@ class Episodes:
             self._refused_episodes += 1
             if self._refused_episodes & (self._refused_episodes - 1) == 0:
                 episode.warning = episode.warning or refused.sentence
-                self.on_refused(calls_refused(episode.id, refused))
+                self._on_event(calls_refused(episode.id, refused))
         return record
 
     async def _end(self, episode: OpenEpisode, output: WorkflowOutput) -> EpisodeView | None:

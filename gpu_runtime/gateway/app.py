@@ -5,8 +5,9 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -79,15 +80,18 @@ def create_app(
         *TrajectoryRoutes(episodes, renderer, assignment).routes(),
         *BatchRoutes(episodes.batches, assignment).routes(),
     ]
-    app = app_of(routes)
-    app.state.on_refusal = partial(_count, episodes)
-    return app
+    return app_of(routes, on_refusal=partial(_count, episodes))
 
 
-def app_of(routes: list[Route]) -> Starlette:
-    """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects."""
-    handlers = {GatewayError: _refuse, HTTPException: _no_route, ClientDisconnect: _client_gone, Exception: _crash}
-    handlers |= dict.fromkeys((StoreUnavailable, ControlPlaneLost, ControlPlaneRefused), _store_away)
+OnRefusal = Callable[[Request, GatewayError], None]
+
+
+def app_of(routes: list[Route], *, on_refusal: OnRefusal = lambda request, error: None) -> Starlette:
+    """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects.
+
+    ``on_refusal`` is called before each of them is answered.
+    """
+    handlers = Errors(on_refusal).handlers()
     # Claude Code asks for the root of its base URL, to have a connection.
     routes = [*routes, Route("/healthz", _health), Route("/", _health, methods=["GET"])]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(Traced)])
@@ -174,15 +178,6 @@ async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
-    assert isinstance(error, GatewayError), "registered for this class alone"
-    if (on_refusal := getattr(request.app.state, "on_refusal", None)) is not None:
-        on_refusal(request, error)
-    if request.url.path.startswith(ANTHROPIC_PATH):
-        return anthropic_error(request, error)
-    return openai_error(request, error) if request.url.path.startswith("/v1/") else wire_error(request, error)
-
-
 def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
     """A refused call stands with its episode, whatever its dialect; what passes by itself is sent again,
     and after the refusal of a WebSocket clients go on over HTTP."""
@@ -194,23 +189,48 @@ def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
         episode.refused.add(at=time.time(), status=error.status, path=path, message=error.sentences)
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException), "registered for this class alone"
-    if request.headers.get("upgrade", "").lower() == "websocket":
-        return await _refuse(request, NoWebSocket(f"there is no WebSocket at {request.url.path}"))
-    refusal = WrongMethod if error.status_code == 405 else NotFound
-    hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
-    return await _refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))
+class Errors:
+    """What answers for each kind of error, after ``on_refusal`` was called."""
 
+    def __init__(self, on_refusal: OnRefusal) -> None:
+        self._on_refusal = on_refusal
 
-async def _client_gone(_: Request, error: Exception) -> Response:
-    return Response(status_code=499)
+    def handlers(self) -> dict[Any, Callable[[Request, Exception], Coroutine[Any, Any, Response]]]:
+        """Starlette's ``exception_handlers``."""
+        return {
+            GatewayError: self._refuse,
+            HTTPException: self._no_route,
+            ClientDisconnect: self._client_gone,
+            StoreUnavailable: self._store_away,
+            ControlPlaneLost: self._store_away,
+            ControlPlaneRefused: self._store_away,
+            Exception: self._crash,
+        }
 
+    async def _refuse(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, GatewayError), "registered for this class alone"
+        self._on_refusal(request, error)
+        if request.url.path.startswith(ANTHROPIC_PATH):
+            return anthropic_error(request, error)
+        is_openai = request.url.path.startswith("/v1/")
+        return openai_error(request, error) if is_openai else wire_error(request, error)
 
-async def _store_away(request: Request, error: Exception) -> Response:
-    return await _refuse(request, NotAdmitted(f"what the object store has of this session cannot be read now: {error}"))
+    async def _no_route(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException), "registered for this class alone"
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            return await self._refuse(request, NoWebSocket(f"there is no WebSocket at {request.url.path}"))
+        refusal = WrongMethod if error.status_code == 405 else NotFound
+        hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
+        return await self._refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))
 
+    async def _client_gone(self, _: Request, error: Exception) -> Response:
+        return Response(status_code=499)
 
-async def _crash(request: Request, error: Exception) -> Response:
-    log.error("A request failed.", exc_info=error)
-    return await _refuse(request, GatewayError("the request failed inside the service"))
+    async def _store_away(self, request: Request, error: Exception) -> Response:
+        return await self._refuse(
+            request, NotAdmitted(f"what the object store has of this session cannot be read now: {error}")
+        )
+
+    async def _crash(self, request: Request, error: Exception) -> Response:
+        log.error("A request failed.", exc_info=error)
+        return await self._refuse(request, GatewayError("the request failed inside the service"))

@@ -43,8 +43,7 @@ async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], Non
         return folder
     dtype = dtype_name(assignment.config.dtype, "cuda" if gpus_visible() else "cpu")
     config = assignment.config.model_copy(update={"dtype": dtype})
-    trainer = ModelTrainerProcess(assignment.base_model_path, config, "cpu")
-    trainer.on_progress = advance
+    trainer = ModelTrainerProcess(assignment.base_model_path, config, "cpu", on_progress=advance)
     try:
         with folder_publish(folder) as staging:
             async with report_file_progress(staging, advance):

@@ -56,6 +56,7 @@ class Gateway:
     http: httpx.AsyncClient
     clients: list["AsyncOpenAI"] = field(default_factory=list)
     faults: list[RuntimeFault] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)  # about episodes
 
     async def begin(self, **body: Any) -> dict[str, Any]:
         """A new episode as the wire answers it."""
@@ -139,14 +140,15 @@ async def running_gateway(
     renderer = Renderer(tokenizer)
     clock = {"now": now} if now else {}
     journal = Journal(folder / "journal.sqlite3", **clock)
-    episodes = Episodes(journal, assignment, **clock)
+    events: list[dict[str, Any]] = []
+    episodes = Episodes(journal, assignment, on_event=events.append, **clock)
     episodes.eraser = partial(episodes.erase, states=(0, 0))
     faults: list[RuntimeFault] = []
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append)
     await episodes.start()
     async with serve(app) as address:
         async with httpx.AsyncClient(base_url=f"http://{address}", timeout=30) as http:
-            gateway = Gateway(address, episodes, engine, journal, renderer, http, faults=faults)
+            gateway = Gateway(address, episodes, engine, journal, renderer, http, faults=faults, events=events)
             try:
                 yield gateway
             finally:

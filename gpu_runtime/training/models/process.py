@@ -1,6 +1,6 @@
 """The many-model trainer in a process of its own, as the other trainer's ranks are: a crash ends a child alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 class ModelTrainerProcess(RankProcesses):
     """model_interfaces.ModelTrainer over one process. It reads dtype, lengths and checkpointing of ``config``."""
 
-    def __init__(self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        base_model_path: str,
+        config: SessionConfig,
+        device: str,
+        *,
+        gpus: Sequence[str] = (),
+        on_progress: Callable[[], None] = lambda: None,
+    ) -> None:
         self.dtype = dtype_name(config.dtype, device)
         spec = RankSpec(base_model_path, config, 0, 1, "", device, machine_share.cpus(), tuple(gpus))
-        super().__init__(spec, partial(rank_main, load=models_load))
+        super().__init__(spec, partial(rank_main, load=models_load), on_progress=on_progress)
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
         await self._call("create_model", model_id, lora, deadline_s=WEIGHTS_S)

@@ -153,7 +153,7 @@ def played(
         patch.setattr(admission_queue, "SORT_S", 0.0)
         journal = Journal(Path(folder, "journal.sqlite3"), min_free_bytes=0)
         journal.database.connection.execute("PRAGMA synchronous = OFF")
-        episodes = Episodes(journal, make_assignment(**size), now=clock)
+        episodes = Episodes(journal, make_assignment(**size), now=clock, on_event=lambda event: None)
         bound = grpo_n * tasks_per_batch
         world = World(episodes, clock, random.Random(seed), tasks, runners, failing, bound, max_staleness)
         try:

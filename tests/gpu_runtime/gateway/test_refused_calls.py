@@ -62,8 +62,7 @@ async def test_refusals_of_every_dialect_and_of_paths_that_are_not_there_are_cou
 
 async def test_they_stay_with_the_episode_bounded_and_are_events_each_time_their_number_doubles(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
-        events: list[dict[str, Any]] = []
-        gateway.episodes.on_refused = events.append
+        events = gateway.events
         ids = []
         for number in range(5):
             begun = await gateway.begin(task="t", eval=True)

@@ -14,9 +14,7 @@ LIMIT = 4  # the least number of repeats: the harness has grpo_n=2
 
 @pytest.fixture
 def told(gateway: Gateway) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = []
-    gateway.episodes.recorder.on_attempts_in_one_episode = events.append
-    return events
+    return gateway.events
 
 
 async def attempts(gateway: Gateway, begun: dict[str, Any], task: str, count: int, **options: Any) -> None:
