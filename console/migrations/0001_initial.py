@@ -111,11 +111,10 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="LeaderLease",
             fields=[
-                ("place", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("id", models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
                 ("holder", models.CharField(max_length=80)),
                 ("expires_at", models.DateTimeField()),
                 ("tick_s", models.FloatField(default=0.0)),
-                ("wanted_by", models.CharField(blank=True, default="", max_length=80)),
             ],
         ),
         migrations.CreateModel(

@@ -20,14 +20,13 @@ from django.utils import timezone
 
 from console.scheduling import processes
 from console.scheduling.models import LeaderLease
-from tinkerscript.wire.config import HERE
 
 LEASE_S = 10.0  # longer than the longest tick, short enough to wait for when the leader's machine was lost
 
 
 @dataclass(frozen=True)
 class LeaderStatus:
-    """That a reconciler leads: how long its last tick took, and how long ago it last said so, in seconds."""
+    """That a reconciler leads: how long its last tick took, and how long ago that began, in seconds."""
 
     tick_s: float
     age_s: float
@@ -42,7 +41,7 @@ def holder_new(pid: int | None = None) -> str:
 def leader_status(*, now: datetime | None = None) -> LeaderStatus | None:
     """The leader's status; None while there is none."""
     now = now or timezone.now()
-    lease = LeaderLease.objects.filter(place=HERE, expires_at__gt=now).first()
+    lease = LeaderLease.objects.filter(expires_at__gt=now).first()
     if lease is None:
         return None
     return LeaderStatus(tick_s=lease.tick_s, age_s=LEASE_S - (lease.expires_at - now).total_seconds())
@@ -59,9 +58,9 @@ def leader_renew(*, holder: str, now: datetime, tick_s: float = 0.0) -> bool:
     ``tick_s``: how long the holder's last tick took.
     """
     values = {"holder": holder, "expires_at": now + timedelta(seconds=LEASE_S), "tick_s": tick_s}
-    if LeaderLease.objects.filter(place=HERE, holder=holder).update(**values):
+    if LeaderLease.objects.filter(holder=holder).update(**values):
         return True
-    before = LeaderLease.objects.filter(place=HERE).first()
+    before = LeaderLease.objects.first()
     if before is not None and before.expires_at > now and not _is_gone(before.holder):
         return False
     return _take(before, **values)
@@ -75,11 +74,11 @@ def leader_release(*, holder: str) -> None:
 def _take(before: LeaderLease | None, **values: object) -> bool:
     """Lead, where nobody did when ``before`` was read; False where another was faster."""
     if before is not None:
-        unchanged = LeaderLease.objects.filter(place=HERE, holder=before.holder, expires_at=before.expires_at)
+        unchanged = LeaderLease.objects.filter(holder=before.holder, expires_at=before.expires_at)
         return unchanged.update(**values) == 1
     try:
         with transaction.atomic():
-            LeaderLease.objects.create(place=HERE, **values)
+            LeaderLease.objects.create(**values)
     except IntegrityError:
         return False
     return True

@@ -4,13 +4,12 @@ from django.db import models
 
 
 class LeaderLease(models.Model):
-    """One row, of ``HERE``: which reconciler leads, until when, how long its last tick took. Nothing uses the rest."""
+    """One row: which reconciler leads, until when, how long its last tick took."""
 
-    place = models.CharField(primary_key=True, max_length=40)
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     holder = models.CharField(max_length=80)
     expires_at = models.DateTimeField()
     tick_s = models.FloatField(default=0.0)
-    wanted_by = models.CharField(max_length=80, default="", blank=True)
 
 
 class ServerInstance(models.Model):
