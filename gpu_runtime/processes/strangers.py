@@ -33,8 +33,13 @@ def strangers_refuse() -> None:
 def _own_connections() -> Iterator[socket.socket]:
     """Of TCP, each by a descriptor of its own, for the caller to close."""
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the one that lists them, and what is no socket
-            found = socket.socket(fileno=os.dup(int(descriptor)))
+        with suppress(OSError):  # the one that lists them
+            copy = os.dup(int(descriptor))
+            try:
+                found = socket.socket(fileno=copy)
+            except OSError:  # it is no socket, and still open
+                os.close(copy)
+                continue
             if found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM:
                 yield found
             else:

@@ -1,5 +1,6 @@
 """Another user of the machine who connects to a rank is refused, before anything is sent between the ranks."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -78,6 +79,16 @@ def test_a_connection_of_another_user_is_refused_and_one_of_our_own_is_not() -> 
             with stranger(port), server.accept()[0], pytest.raises(StrangerConnected) as refused:
                 strangers_refuse()
     assert f"user {NOBODY} " in str(refused.value) and str(port) in str(refused.value)
+
+
+@pytest.mark.smoke
+def test_a_look_at_the_connections_leaves_no_descriptor_open() -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    strangers_refuse()
+    os.close(write)
+    assert os.read(read, 1) == b"", "the end of a pipe is seen: nobody else has its other end"
+    os.close(read)
 
 
 @pytest.mark.engine
