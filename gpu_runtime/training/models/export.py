@@ -99,7 +99,7 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
 def base_files_copy(base: Path, folder: Path) -> None:
     """What a base has beside weights and configuration: tokenizer, templates, generation configuration, licence."""
     for pattern in COPIED:
-        for path in base.glob(pattern):
+        for path in filter(Path.is_file, base.glob(pattern)):
             target = folder / path.relative_to(base)
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(path, target)

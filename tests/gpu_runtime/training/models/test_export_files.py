@@ -39,9 +39,11 @@ def test_tokenizer_and_template_files_leave_byte_for_byte(tmp_path: Path) -> Non
     (base / "additional_chat_templates").mkdir()
     (base / "additional_chat_templates" / "rag.jinja").write_text("{{ messages }}")
     (base / "special_tokens_map.json").write_text("{ }")
+    (base / "tokenizer_old").mkdir()  # a folder that has a file's name
+    (base / "tokenizer_old" / "other").write_text("")
     folder = exported(base, tmp_path / "export")
     names = [path for path in base.rglob("*") if path.is_file() and path.suffix != ".safetensors"]
-    kept = [path for path in names if path.name != "config.json"]
+    kept = [path for path in names if path.name not in ("config.json", "other")]
     assert len(kept) > 3
     for path in kept:
         assert (folder / path.relative_to(base)).read_bytes() == path.read_bytes(), path
