@@ -3,6 +3,7 @@
 import errno
 import json
 import logging
+import ssl
 from pathlib import Path
 
 import jinja2
@@ -30,6 +31,7 @@ from gpu_runtime.training.rank_process import kind_of
         jinja2.TemplateSyntaxError("unexpected end", 1),
         RuntimeError("Unsupported head size: 72"),
         RuntimeError("Error(s) in loading state_dict: size mismatch for lm_head.weight"),
+        RuntimeError("You set `ignore_mismatched_sizes` to `False`, thus raising an error."),  # transformers 5
     ],
     ids=lambda error: f"{type(error).__name__} {error}"[:50],
 )
@@ -45,6 +47,7 @@ def test_an_error_of_the_input_is_not_repeated(error: Exception) -> None:
     [
         ConnectionResetError("reset"),
         TimeoutError("no answer"),
+        ssl.SSLError(ssl.SSL_ERROR_SSL, "bad record mac"),  # a number that is EPERM's, of another list
         OSError(errno.EIO, "input/output error"),
         OSError(errno.ENOMEM, "no memory"),
         RuntimeError("connection closed by peer"),
