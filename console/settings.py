@@ -33,7 +33,7 @@ TINKERSCRIPT_EPISODE_DAYS 0                        days after its end that a ses
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
-REDIS_URL               (in memory)                channel layer and cache for servers on more than one machine
+REDIS_URL               (in memory)                channel layer and cache, for more than one web process
 TINKERSCRIPT_WEB_PROCESSES 1                       web processes that `up` runs; more need REDIS_URL
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
 S3_PUBLIC_ENDPOINT_URL  S3_ENDPOINT_URL            the store as clients reach it: console/object_store/links.py

@@ -120,7 +120,7 @@ def measure(server: Served, kind: str, cost: Cost, options: argparse.Namespace) 
 
 
 def workers_run(count: int) -> None:
-    """Serve by so many web processes that share a socket and what they count, as ``manage.py up`` does."""
+    """Serve by so many web processes that share a socket, as ``manage.py up`` does with Redis."""
     import django
 
     django.setup()
