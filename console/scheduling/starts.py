@@ -98,7 +98,7 @@ class QueuedStarts:
 
     def _devices_keep(self, session: Session) -> None:
         if session.place == HERE:
-            self._devices_kept += session.devices or 0
+            self._devices_kept += session.devices
 
     def _launch(self, session: Session, now: datetime) -> None:
         launcher = session_launcher(session, here=self._here, elsewhere=self._elsewhere)

@@ -54,7 +54,7 @@ class StartingPoint:
         """Raises InvalidRequest where the state's weights are of another type; auto depends on where a session runs."""
         if self.state is not None:
             session = self.state.session
-            saved = _dtype(SessionConfig.model_validate(session.config), devices=session.devices or 0)
+            saved = _dtype(SessionConfig.model_validate(session.config), devices=session.devices)
             self._form_check("dtype", saved, _dtype(config, devices=devices))
 
     def _form_check(self, name: str, saved: object, given: object) -> None:

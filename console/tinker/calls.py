@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from django.db.models import Count, F, QuerySet
+from django.db.models import F, QuerySet
 
 from console.errors import NotFound
 from console.sessions.models import Session
@@ -72,7 +72,7 @@ def session_models(*, session: Session) -> QuerySet[TinkerModel]:
 
 def samplers_count(*, session: Session) -> int:
     """How many sampling sessions of a base model or of a path it has."""
-    return session.tinker_samplers.aggregate(number=Count("id"))["number"]
+    return session.tinker_samplers.count()
 
 
 def model_calls(*, session: Session, model_id: str, kind: CallKind, points: int) -> ModelCalls:

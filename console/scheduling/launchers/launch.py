@@ -37,7 +37,7 @@ def runtime_launch(
     ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the queue. What names
     the runtime is stored before it is started.
     """
-    folder, gpus = settings.DATA / "runtimes" / session.id, session.devices or 0
+    folder, gpus = settings.DATA / "runtimes" / session.id, session.devices
     chosen = warm.choose(session) if warm else None
     with transaction.atomic():
         device_quota_recheck(session=session)

@@ -170,7 +170,7 @@ class WarmRuntimes:
 
     def choose(self, session: Session) -> str | None:
         """The name of one that ``session`` can take: of its own base model, else of any."""
-        devices = session.devices or 0
+        devices = session.devices
         trains_base = session.kind == SessionKind.EPISODES and not session.served_checkpoint_id
         fits = {ANY: devices == 0, session.base_model: trains_base}
         found = [

@@ -30,7 +30,7 @@ def queue_read(*more: Waiting) -> list[Turn]:
     occupied = Occupied(limits=limits, freed=_slots_freed(queued))
     running = Session.objects.filter(state__in=WITH_RUNTIME).order_by()
     for project_id, person, devices in running.values_list("project_id", "person_id", "devices"):
-        occupied.add(project_id, project_id if person is None else person, max(1, devices or 1))
+        occupied.add(project_id, project_id if person is None else person, max(1, devices))
     return turns(waiting, occupied)
 
 

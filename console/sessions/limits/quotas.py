@@ -45,7 +45,7 @@ def device_quota_recheck(*, session: Session) -> None:
     """
     held = Project.objects.select_for_update(no_key=True).filter(id=session.project_id, device_quota__isnull=False)
     row = held.first()
-    if row is not None and devices_in_use()[row.id] + max(1, session.devices or 1) > (row.device_quota or 0):
+    if row is not None and devices_in_use()[row.id] + max(1, session.devices) > (row.device_quota or 0):
         raise Conflict("Its project has all the devices that it may have.", hint="It starts when one of them ends.")
 
 

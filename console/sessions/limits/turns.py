@@ -31,7 +31,7 @@ class Waiting(NamedTuple):
     project_id: str
     priority: int
     restarts: int
-    devices: int | None = 1
+    devices: int = 1
     person: int | None = None
 
     @property
@@ -109,7 +109,7 @@ def _project_ranks(entries: Iterable[Waiting], *, running: int, used: int, limit
     ranked = []
     ordered = sorted(entries, key=lambda entry: (entry.restarts == 0, -entry.priority, entry.arrival))
     for rank, entry in enumerate(ordered, start=running):
-        wanted = max(1, entry.devices or 1)
+        wanted = max(1, entry.devices)
         is_held = limit is not None and used + wanted > limit
         used += 0 if is_held else wanted
         ranked.append(Ranked(is_held, entry.restarts == 0, rank, entry.arrival, entry.session_id))

@@ -67,7 +67,7 @@ def lease_issue(*, session: Session) -> str:
     """A new lease, which fences off the one before. The checkpoints of that one are given up or requested again."""
     token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
     with transaction.atomic(savepoint=False):
-        span_open(session=session, lease_sha256=_sha256(token), gpus=session.devices or 0)
+        span_open(session=session, lease_sha256=_sha256(token), gpus=session.devices)
         Session.objects.filter(id=session.id).update(
             lease_sha256=_sha256(token),
             lease_expires_at=timezone.now() + timedelta(seconds=settings.LEASE_S),
