@@ -13,11 +13,11 @@ from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.gateway_keys import episode_signing_keys
 from console.sessions.selectors import session_get
 from console.sessions.services import session_create
-from console.sessions.starting_points import StartingPoint
+from console.sessions.starting_points import StartingPoint, committed_check
 from console.sessions.states import ENDED
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
-from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
@@ -91,7 +91,7 @@ def serving_of_model(*, project: Project, key: ApiKey, name: str) -> Session | N
 
 
 def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
-    """The checkpoint that ``name`` is the id of; None for any other name. Raises NotFound, InvalidRequest."""
+    """The checkpoint that ``name`` is the id of; None for any other name. Raises NotFound, InvalidRequest, Conflict."""
     if not name.startswith("ckp_"):
         return None
     found = Checkpoint.objects.filter(session__project=project, id=name).select_related("session").first()
@@ -101,8 +101,7 @@ def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
         raise InvalidRequest(
             f"{name} is a state to resume from.", hint="Order a checkpoint of kind model, and serve that one."
         )
-    if found.state != CheckpointState.COMMITTED:
-        raise Conflict(f"The checkpoint is {found.state}.", hint="Wait until it is committed.")
+    committed_check(found)
     if found.session.kind != SessionKind.EPISODES:
         raise InvalidRequest(
             f"A Tinker client saved {name}, which may be an adapter alone.",

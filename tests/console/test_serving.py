@@ -46,6 +46,13 @@ def test_a_base_model_and_a_checkpoint_are_served_by_sessions_of_their_own_kind(
     assert base.devices == 0
 
 
+def test_a_checkpoint_that_failed_is_refused_with_its_cause_and_nobody_waits_for_it(project, trained) -> None:
+    Checkpoint.objects.filter(id=trained.id).update(state="failed", failure="its SHA-256 is another")
+    with pytest.raises(Conflict, match="is failed: its SHA-256 is another") as refused:
+        serve(project, trained.id)
+    assert refused.value.hint == "Choose another checkpoint."
+
+
 def test_its_runtime_is_told_what_to_serve_and_where_its_files_are(project, trained, monkeypatch) -> None:
     monkeypatch.setattr("console.object_store.client.read_url", lambda key, expires_s: f"s3://{key}")
     session = serve(project, trained.id)

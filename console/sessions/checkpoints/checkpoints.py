@@ -14,6 +14,7 @@ from console.sessions.limits.quotas import storage_quota_check
 from console.sessions.models import Checkpoint, Session
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
+from console.sessions.starting_points import committed_check
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointKind, CheckpointState, DownloadFile
 from tinkerscript.wire.events import EventKind
@@ -75,13 +76,7 @@ def checkpoint_get(*, project: Project, session_id: str, checkpoint_id: str) -> 
 def checkpoint_download(*, project: Project, session_id: str, checkpoint_id: str) -> CheckpointDownload:
     """Links to every file. Raises NotFound, Conflict while (or if never) it can be read."""
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
-    if checkpoint.state != CheckpointState.COMMITTED:
-        hint = "Ask for another one." if checkpoint.state == CheckpointState.FAILED else "Wait until it is committed."
-        raise Conflict(
-            f"The checkpoint is {checkpoint.state}{': ' if checkpoint.failure else ''}{checkpoint.failure}",
-            hint=hint,
-            details={"state": checkpoint.state},
-        )
+    committed_check(checkpoint)
     expires_s = settings.PRESIGNED_URL_S
     return CheckpointDownload(
         checkpoint_id=checkpoint.id,
