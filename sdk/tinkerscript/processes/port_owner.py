@@ -228,7 +228,7 @@ def _address(name: Any) -> Address:
 
 
 def _unmapped(packed: bytes) -> bytes:
-    """IPv4 in the clothes of IPv6 (RFC 4291, 2.5.5.2) as the IPv4 that it is."""
+    """An IPv4-mapped address (RFC 4291, 2.5.5.2) as its IPv4 one."""
     return packed[12:] if packed[:12] == MAPPED else packed
 
 
