@@ -16,7 +16,7 @@ import httpx
 
 from .arguments import count, seconds, wrong
 from .connection.http_client import HttpOptions, http_client_for
-from .connection.passing import delay_s, retry_after_s, status_passes
+from .connection.retries import delay_s, is_transient_status, retry_after_s
 from .errors import InvalidRequest, JudgeFailed
 from .outputs import WorkflowOutput
 
@@ -104,7 +104,7 @@ class LlmJudge:
             except JudgeFailed as failure:
                 with self._lock:
                     self.faults[failure.message] += 1
-                repeats = failure.status is not None and not status_passes(failure.status)
+                repeats = failure.status is not None and not is_transient_status(failure.status)
                 if attempt + 1 == self._tries or repeats:
                     raise
                 pause_s = delay_s(FIRST_PAUSE + attempt, failure.retry_after_s)

@@ -8,7 +8,7 @@ import pytest
 from sdk.rest_server import API_KEY, RestServer
 
 from tinkerscript import TinkerScript
-from tinkerscript.connection import passing, transport
+from tinkerscript.connection import retries, transport
 from tinkerscript.sessions import session as session_module
 
 
@@ -20,8 +20,8 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def quick_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "FIRST_BACKOFF_S", 0.02)
-    monkeypatch.setattr(passing, "MAX_BACKOFF_S", 0.1)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.02)
+    monkeypatch.setattr(retries, "MAX_BACKOFF_S", 0.1)
     monkeypatch.setattr(session_module, "FOLLOW_WAIT_S", 0.2)
 
 

@@ -29,7 +29,7 @@ from tinkerscript.errors import (
 from tinkerscript.wire.errors import ErrorCode
 
 from .foreign_answers import excerpt, hint_for
-from .passing import retry_after_s
+from .retries import retry_after_s
 
 _BY_CODE: dict[str, type[TinkerScriptError]] = {
     ErrorCode.INVALID_REQUEST: InvalidRequest,

@@ -24,7 +24,7 @@ from .error_responses import error_from_response
 from .foreign_answers import NOT_OURS, excerpt, is_page
 from .http_client import CONNECT_TIMEOUT_S, HttpOptions, http_client_for, proxy_of, unreachable
 from .outages import Outages
-from .passing import delay_s, passes
+from .retries import delay_s, is_transient
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -113,8 +113,8 @@ class Transport:
     ) -> R | None:
         """Send, retry while the server is away or busy, and return the parsed body (None when ``response`` is None).
 
-        A POST without ``idempotent_key`` is given one. Lost connections and the statuses of passing.py are tried
-        again until ``retry_timeout_s`` (0: one try); every other error, and 503 ``session_not_ready``, is raised at
+        A POST without ``idempotent_key`` is given one. Lost connections and the statuses of retries.py are tried
+        again until ``retry_timeout_s`` (0: one try). Every other error, and 503 ``session_not_ready``, is raised at
         once.
         Raises the tree of ``errors``: ServerUnreachable when no response came, UnexpectedAnswer when it has another
         shape.
@@ -228,7 +228,7 @@ class Transport:
 
 def _pause_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
     """Seconds until the next try, or None when trying again is wrong."""
-    return delay_s(attempt, error.retry_after_s) if passes(error) else None
+    return delay_s(attempt, error.retry_after_s) if is_transient(error) else None
 
 
 def _checked_base_url(base_url: str) -> str:

@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 
 from tinkerscript.arguments import path_of
-from tinkerscript.connection.passing import backoff_s, passes
+from tinkerscript.connection.retries import backoff_s, is_transient
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import DownloadFailed, TinkerScriptError
 from tinkerscript.wire.batches import BatchHeader
@@ -27,7 +27,7 @@ def download(session: SessionApi, batch: int | str, path: str | PathLike[str]) -
             partial.replace(target)
             return target
         except TinkerScriptError as failure:
-            if time.monotonic() >= deadline or not (isinstance(failure, DownloadFailed) or passes(failure)):
+            if time.monotonic() >= deadline or not (isinstance(failure, DownloadFailed) or is_transient(failure)):
                 raise
         session.pause(backoff_s(attempt))
         attempt += 1

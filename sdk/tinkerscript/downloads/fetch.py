@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from tinkerscript.connection.http_client import HttpOptions, http_client_for, proxy_of, unreachable
-from tinkerscript.connection.passing import backoff_s, status_passes
+from tinkerscript.connection.retries import backoff_s, is_transient_status
 from tinkerscript.errors import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, WaitTimeout
 from tinkerscript.wire.checkpoints import DownloadFile
 
@@ -116,7 +116,7 @@ class Fetch:
                 raise _Refused("403: the URL has expired")
             if response.status_code not in {200, 206}:
                 refused = _Refused(f"it returned {response.status_code}")
-                if not status_passes(response.status_code):
+                if not is_transient_status(response.status_code):
                     raise _not_arriving(file.path, url, refused, self._http)
                 raise refused
             content_range = response.headers.get("content-range", "")

@@ -1,4 +1,4 @@
-"""Which failures pass by themselves, so that the same request is sent again, and after how long.
+"""Which failures are transient, so that the same request is sent again, and after how long.
 
 One rule for the requests of sessions, of workers and of the command line, for files from the store and for a judge.
 """
@@ -15,20 +15,20 @@ MAX_RETRY_AFTER_S = 60.0
 # A request that was too slow, came too early or too often (408, 425, 429); a server that is away, busy or starting
 # (502, 503, 504), and what content networks and model providers return for the same (520 to 524, 529). 507 is not
 # among them: a disk stays full.
-PASSING_STATUSES = frozenset({408, 425, 429, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 WAITS_FOR_SESSION = ErrorCode.SESSION_NOT_READY  # no outage: the caller decides how long it waits for a session
 
 
-def passes(error: TinkerScriptError) -> bool:
-    """Whether what a request to our own server raised may pass: it is away, or its status is one of those."""
+def is_transient(error: TinkerScriptError) -> bool:
+    """Of what a request to our own server raised: whether it is away, or its status is one of those."""
     if error.status is None:
         return isinstance(error, ServerUnreachable)
-    return error.status in PASSING_STATUSES and error.code != WAITS_FOR_SESSION
+    return error.status in TRANSIENT_STATUSES and error.code != WAITS_FOR_SESSION
 
 
-def status_passes(status: int) -> bool:
-    """The same of a status of another server, a store or a model provider's: there 500 passes too. Ours means a bug."""
-    return status == 500 or status in PASSING_STATUSES
+def is_transient_status(status: int) -> bool:
+    """The same of a status of a store or a model provider. There 500 is transient too; of our server it is a bug."""
+    return status == 500 or status in TRANSIENT_STATUSES
 
 
 def backoff_s(attempt: int) -> float:
