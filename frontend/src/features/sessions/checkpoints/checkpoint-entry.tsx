@@ -26,6 +26,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
   const name = path ?? `the ${checkpoint.kind} checkpoint${checkpoint.step === null ? "" : ` of step ${number(checkpoint.step)}`}`;
   const isCommitted = checkpoint.state === "committed";
   const opens = isCommitted && !isExported; // its files are on the server
+  const further = furtherText(checkpoint);
   return (
     <Collapsible.Root>
       <div className="flex items-center pr-2 hover:bg-sunken">
@@ -72,12 +73,12 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
       {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
       {opens && (
         <Collapsible.Content>
-          {actions && (
+          {actions && further && (
             <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-t border-line bg-sunken px-4 pt-2 pl-9 text-xs">
               <ButtonLink className="h-6 px-2 text-xs" to={`/sessions/new?from=${checkpoint.session_id}&checkpoint=${checkpoint.id}`}>
                 Train further from here
               </ButtonLink>
-              <span className="text-muted">{checkpoint.kind === "state" ? "A new session begins with its weights and its optimizer." : "A new session begins with its weights."}</span>
+              <span className="text-muted">{further}</span>
               {checkpoint.kind === "model" && path === null && (
                 <>
                   <Button className="h-6 px-2 text-xs" disabled={actions.isServing} onClick={actions.onServe}>
@@ -94,6 +95,12 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
       )}
     </Collapsible.Root>
   );
+}
+
+/** What a session that begins there takes over: of what a Tinker client saved, its weights alone. Null: none begins there. */
+export function furtherText({ kind, tinker_path: path }: Pick<Checkpoint, "kind" | "tinker_path">): string | null {
+  if (path?.includes("/external_weights/")) return null; // files for other programs
+  return `A new session begins with its weights${kind === "state" && path === null ? " and its optimizer" : ""}.`;
 }
 
 /** "weights/NAME" of "tinker://MODEL/weights/NAME". */

@@ -164,7 +164,7 @@ function NewSessionForm({ start }: { start: Start }) {
   );
 }
 
-const TRAINED = "A checkpoint of this project. A model gives its weights, a state its optimizer too. Steps count from 0.";
+const TRAINED = "A checkpoint of this project. It gives its weights, and a run’s own state its optimizer too. Steps count from 0.";
 
 /** The catalogue's, and one that another run had and that is no longer in it: the server says what is to be done. */
 function offered(models: { name: string }[], chosen: string): string[] {

@@ -1,0 +1,9 @@
+import { expect, test } from "vitest";
+import { furtherText } from "./checkpoint-entry";
+
+test("the optimizer goes on from a state of a run alone: what a Tinker client saved gives its weights", () => {
+  expect(furtherText({ kind: "state", tinker_path: null })).toBe("A new session begins with its weights and its optimizer.");
+  expect(furtherText({ kind: "model", tinker_path: null })).toBe("A new session begins with its weights.");
+  expect(furtherText({ kind: "state", tinker_path: "tinker://tnk_1:train:0/weights/a" })).toBe("A new session begins with its weights.");
+  expect(furtherText({ kind: "model", tinker_path: "tinker://tnk_1:train:0/external_weights/a" })).toBeNull(); // refused: no files of a model
+});
