@@ -3,11 +3,12 @@ import { Link } from "react-router";
 import type { Session } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { Fact } from "../../../ui/fact";
-import { ago, dateTime, number, restartsText, span } from "../../../ui/format";
+import { number, span } from "../../../ui/format";
 import { EndpointPanel } from "../serving/endpoint-panel";
 import { hasEnded } from "../../../api/sessions";
 import { NotesPanel } from "./annotate-session";
 import { BudgetPanel } from "./budget-panel";
+import { CreatedFact } from "./created-fact";
 import { RecordPanel } from "./record-panel";
 
 export function ServedSession({ session, record }: { session: Session; record: SessionRecord }) {
@@ -23,11 +24,7 @@ export function ServedSession({ session, record }: { session: Session; record: S
         <Fact term="Idle" note="then it suspends; a call starts it again">
           <span className="text-sm">{span(session.config.idle_suspend_s)}</span>
         </Fact>
-        <Fact term="Created" note={restartsText(session.restarts)}>
-          <span className="text-sm" title={dateTime(session.created_at)}>
-            {ago(session.created_at)}
-          </span>
-        </Fact>
+        <CreatedFact session={session} />
       </dl>
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">

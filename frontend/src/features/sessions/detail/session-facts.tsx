@@ -2,21 +2,23 @@
 import { Link } from "react-router";
 import type { Session, StepMetrics } from "../../../api/types";
 import { Fact } from "../../../ui/fact";
-import { ago, dateTime, number, restartsText, seconds } from "../../../ui/format";
+import { number, seconds } from "../../../ui/format";
+import { UserText } from "../../../ui/user-text";
+import { CreatedFact } from "./created-fact";
 
 export function policyText(maxStaleness: number): string {
   if (maxStaleness === 0) return "strictly on-policy";
   return `up to ${String(maxStaleness)} ${maxStaleness === 1 ? "version" : "versions"} old`;
 }
 
-function weightsText(loraRank: number): string {
+export function weightsText(loraRank: number): string {
   return loraRank === 0 ? "all weights" : `LoRA of rank ${number(loraRank)}`;
 }
 
-function BeganFrom({ checkpoint: { session_id: of, kind, step, checkpoint_id: id } }: { checkpoint: NonNullable<Session["started_from"]> }) {
+export function BeganFrom({ checkpoint: { session_id: of, kind, step, checkpoint_id: id, tinker_path: path } }: { checkpoint: NonNullable<Session["started_from"]> }) {
   return (
-    <Link to={`/sessions/${of}`} title={id} className="block truncate rounded text-xs text-accent hover:underline">
-      from the {kind} of step {number(step)} of another run
+    <Link to={`/sessions/${of}`} title={id} className="block rounded text-xs wrap-anywhere text-accent hover:underline">
+      from {path === null ? `the ${kind} of step ${number(step)}` : <UserText text={path} />} of another run
     </Link>
   );
 }
@@ -45,11 +47,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
         </span>
         {session.started_from && <BeganFrom checkpoint={session.started_from} />}
       </Fact>
-      <Fact term="Created" note={restartsText(session.restarts)}>
-        <span className="text-sm" title={dateTime(session.created_at)}>
-          {ago(session.created_at)}
-        </span>
-      </Fact>
+      <CreatedFact session={session} />
     </dl>
   );
 }

@@ -1,7 +1,7 @@
 // What the calls of a Tinker model returned, as the columns of its charts.
 import type { ModelCalls, TinkerModel } from "../../../api/types";
 import type { Band, Series } from "../../../ui/chart-data";
-import { number } from "../../../ui/format";
+import { weightsText } from "./session-facts";
 
 export interface CallChart {
   title: string;
@@ -50,9 +50,9 @@ export function measureName(name: string): string {
 
 /** "LoRA of rank 8", with the parts that are left out; "all weights" without an adapter. */
 export function weightsOf({ lora }: Pick<TinkerModel, "lora">): string {
-  if (lora.rank === 0) return "all weights";
+  const weights = weightsText(lora.rank);
   const without = [!lora.train_attn && "attention", !lora.train_mlp && "MLP", !lora.train_unembed && "unembedding"].filter(Boolean);
-  return `LoRA of rank ${number(lora.rank)}${without.length > 0 ? `, without ${without.join(" and ")}` : ""}`;
+  return lora.rank > 0 && without.length > 0 ? `${weights}, without ${without.join(" and ")}` : weights;
 }
 
 /** "train:0" of "tnk_...:train:0": the part that tells the models of one session apart. */

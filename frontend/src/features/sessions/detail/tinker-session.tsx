@@ -7,7 +7,7 @@ import type { Session, TinkerModel, TinkerRun } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { CopyText } from "../../../ui/copy";
 import { Fact } from "../../../ui/fact";
-import { ago, dateTime, number, restartsText } from "../../../ui/format";
+import { ago, dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
@@ -16,6 +16,7 @@ import { UserText } from "../../../ui/user-text";
 import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
 import { NotesPanel } from "./annotate-session";
 import { BudgetPanel } from "./budget-panel";
+import { CreatedFact } from "./created-fact";
 import { RecordPanel } from "./record-panel";
 import { shortName, weightsOf } from "./tinker-columns";
 import { ModelCurves } from "./tinker-curves";
@@ -82,11 +83,7 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
           {last ? ago(last) : "none yet"}
         </span>
       </Fact>
-      <Fact term="Created" note={restartsText(session.restarts)}>
-        <span className="text-sm" title={dateTime(session.created_at)}>
-          {ago(session.created_at)}
-        </span>
-      </Fact>
+      <CreatedFact session={session} />
     </dl>
   );
 }
@@ -99,7 +96,7 @@ function ModelRow({ model }: { model: TinkerModel }) {
         <span className="block font-normal">
           <CopyText label={`the id of ${shortName(model.id)}`} text={model.id} />
         </span>
-        {model.source_path !== null && <span className="block text-xs font-normal wrap-anywhere text-muted">from {model.source_path}</span>}
+        {model.source_path !== null && <span className="block text-xs font-normal wrap-anywhere text-muted">from <UserText text={model.source_path} /></span>}
         <Metadata values={model.user_metadata ?? {}} />
       </th>
       <td className={cell}>{weightsOf(model)}</td>
