@@ -1,4 +1,6 @@
-"""What takes too long for `make test-all`: ``python tests/nightly.py [--short] [--only NAME...]``, one after the other.
+"""What takes too long for `make test-all`, one after the other.
+
+``python tests/nightly.py [--short] [--only NAME...]``
 
 Each is a program with a deadline; status 0 means that every promise held. A shorter run of each is in the suite.
 The table that it prints is docs/nightly.md, where each row has the date and the machine of its last run.

@@ -64,7 +64,7 @@ def shuffled(order: random.Random) -> list[tuple[str, str]]:
 
 
 def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
-    """One thread, by the names of the first design: ``tinkerjet_remote`` for the session, ``api_baseurl_key``."""
+    """The loop on one thread, whose current episode the session keeps between begin and end."""
 
     def rollout(task):
         try:
