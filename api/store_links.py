@@ -133,9 +133,13 @@ async def _read_through(link: Link, scope: dict[str, Any], send: Send) -> None:
     if "range" in headers and "if-range" in wanted and await _is_other(wanted["if-range"], link):
         del headers["range"]
     async with client().request(
-        scope["method"], URL(url, encoded=True), headers=headers, allow_redirects=False, timeout=TIMEOUT,
+        scope["method"],
+        URL(url, encoded=True),
+        headers=headers,
+        allow_redirects=False,
+        timeout=TIMEOUT,
         read_bufsize=BUFFER_BYTES,
-    ) as response:  # fmt: skip
+    ) as response:
         if response.status not in (200, 206, 304, 412, 416):
             raise _refusal_of(response.status, "The object is not there any more.")
         is_body = response.status in (200, 206) and scope["method"] == "GET"
@@ -161,9 +165,12 @@ async def _write(link: Link, scope: dict[str, Any], receive: Receive, send: Send
     await _client_make()
     url = object_store.part_url(link.key, link.upload_id, link.part, expires_s=STORE_URL_S, size_bytes=size_bytes)
     async with client().put(
-        URL(url, encoded=True), data=_body(receive) if size_bytes else b"", allow_redirects=False, timeout=TIMEOUT,
+        URL(url, encoded=True),
+        data=_body(receive) if size_bytes else b"",
+        allow_redirects=False,
+        timeout=TIMEOUT,
         headers={"Content-Length": str(size_bytes)},
-    ) as response:  # fmt: skip
+    ) as response:
         if response.status != 200:
             raise _refusal_of(response.status, "The upload has ended: it was finished, removed, or has expired.")
         headers = [(b"etag", response.headers["ETag"].encode()), (b"content-length", b"0")]

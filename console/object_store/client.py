@@ -186,7 +186,7 @@ def multipart_abort(key: str, upload_id: str) -> None:
 
 def part_url(
     key: str, upload_id: str, number: int, *, expires_s: int, size_bytes: int | None = None, store: Store | None = None
-) -> str:  # fmt: skip
+) -> str:
     """A URL of the store that takes a PUT of one part (from 1 on), of ``size_bytes`` alone where given. Signed here."""
     length = {} if size_bytes is None else {"ContentLength": size_bytes}
     part = {"Key": key, "UploadId": upload_id, "PartNumber": number, **length}

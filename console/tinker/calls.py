@@ -36,9 +36,13 @@ def _record(model: TinkerModel, columns: CallColumns) -> None:
             continue
         measures = {name: values[at] for name, values in columns.measures.items() if values[at] is not None}
         new[seq_id] = TinkerCall(
-            model=model, seq_id=seq_id, kind=columns.kinds[at], tokens=columns.tokens[at], measures=measures,
+            model=model,
+            seq_id=seq_id,
+            kind=columns.kinds[at],
+            tokens=columns.tokens[at],
+            measures=measures,
             at=datetime.fromtimestamp(columns.at[at], UTC),
-        )  # fmt: skip
+        )
     if not new:
         return
     TinkerCall.objects.bulk_create(new.values())

@@ -445,9 +445,15 @@ async def test_a_websocket_on_a_path_of_the_dialects_is_426_with_a_body(path: st
         sent.append(message)
 
     scope = {
-        "type": "websocket", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": [],
-        "client": ("127.0.0.1", 1), "extensions": {"websocket.http.response": {}}, "subprotocols": [],
-    }  # fmt: skip
+        "type": "websocket",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [],
+        "client": ("127.0.0.1", 1),
+        "extensions": {"websocket.http.response": {}},
+        "subprotocols": [],
+    }
     await application(scope, receive, send)
     assert [message["type"] for message in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
     assert sent[0]["status"] == 426 and "over HTTP" in json.loads(sent[1]["body"])["error"]["message"]

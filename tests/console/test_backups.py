@@ -219,9 +219,13 @@ def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
         cursor.execute("DELETE FROM console_auditrecord")  # the log is only added to, by what we write
     assert not Session.objects.exists()
     monkeypatch.setattr(backups, "object_store", new)
-    monkeypatch.setattr(backups, "call_command", lambda name, *given, **options: (
-        None if name == "migrate" else call_command(name, *given, **options)  # this database has its migrations
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        backups,
+        "call_command",
+        lambda name, *given, **options: (
+            None if name == "migrate" else call_command(name, *given, **options)  # this database has its migrations
+        ),
+    )
     settings.DATA = tmp_path / "new"
     settings.DATA.mkdir()
     assert backup_restore(tmp_path / "backup") == {"sessions": 1, "objects": 1}

@@ -37,9 +37,13 @@ def of_client(project, segment: str = "weights", name: str = "final", **fields: 
     Session.objects.filter(id=checkpoint.session_id).update(kind=SessionKind.TINKER)
     of = TinkerSession.objects.create(project=project)
     model = TinkerModel.objects.create(
-        id=f"{of.id}:train:0", tinker_session=of, session=checkpoint.session, number=0,
-        base_model=factories.BASE_MODEL, lora={"rank": 8},
-    )  # fmt: skip
+        id=f"{of.id}:train:0",
+        tinker_session=of,
+        session=checkpoint.session,
+        number=0,
+        base_model=factories.BASE_MODEL,
+        lora={"rank": 8},
+    )
     return TinkerCheckpoint.objects.create(
         model=model, checkpoint=checkpoint, segment=segment, name=name, seq_id=1, lora={"rank": 8}, **fields
     )
@@ -291,8 +295,9 @@ def test_its_checkpoints_came_from_it_and_from_what_that_came_from(project, api_
         return client_for(api_key).get(f"/v1/sessions/{made.session_id}/checkpoints/{made.id}/provenance").json()
 
     assert [(one["checkpoint_id"], one["kind"]) for one in told()["ancestors"]] == [
-        (state.id, "state"), (model.id, "model"),
-    ]  # fmt: skip
+        (state.id, "state"),
+        (model.id, "model"),
+    ]
     assert told()["ancestry_end"] == "base_model"
     services.session_stop(project=project, session_id=first.id)
     services.session_stop(project=project, session_id=made.session_id)

@@ -31,9 +31,13 @@ def main(url: str, base_model: str, folder: Path, key: str) -> None:
     given = [file["url"] for file in api.get(f"/v1/sessions/{session_id}/episodes/export").json()["files"]]
     given += _tinker(api, folder)
     told = {
-        "step": tuned.step, "files": sorted(path.name for path in tuned.path.iterdir()), "parts": len(parts),
-        "documents": len(list((record / "documents").iterdir())), "batch_bytes": batch.stat().st_size, "given": given,
-    }  # fmt: skip
+        "step": tuned.step,
+        "files": sorted(path.name for path in tuned.path.iterdir()),
+        "parts": len(parts),
+        "documents": len(list((record / "documents").iterdir())),
+        "batch_bytes": batch.stat().st_size,
+        "given": given,
+    }
     print(json.dumps(told))
 
 

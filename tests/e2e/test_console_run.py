@@ -97,9 +97,16 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
     played = Played(page)
     page.goto(f"/sessions/{session_id}")
     evaluation = {
-        "name": "held out", "step": 12, "reward_mean": 0.25, "episodes": 8, "failed": 0,
-        "by_task": {}, "metrics": {}, "reward_std": None, "success_rate": None,
-    }  # fmt: skip
+        "name": "held out",
+        "step": 12,
+        "reward_mean": 0.25,
+        "episodes": 8,
+        "failed": 0,
+        "by_task": {},
+        "metrics": {},
+        "reward_std": None,
+        "success_rate": None,
+    }
     refused = {"name": "step_refused", "step": 18, "reason": "the loss is not finite"}
     committed = {"name": "checkpoint_committed", "kind": "state", "step": 5, "checkpoint_id": "ckp_1", "size_bytes": 9}
     played.send(

@@ -36,9 +36,14 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     variables |= {"TINKER_BASE_URL": server.url, "TINKER_API_KEY": make_key(page), "TINKER_TELEMETRY": "0"}
     program = subprocess.Popen(
-        [str(PYTHON), str(PROGRAM), BASE_MODEL], env=variables, cwd="/", text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [str(PYTHON), str(PROGRAM), BASE_MODEL],
+        env=variables,
+        cwd="/",
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         assert program.stdout.readline().strip() == "trained", program.stderr.read()[-3000:]
         look_at_it(page)

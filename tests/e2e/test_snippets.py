@@ -35,9 +35,13 @@ def shown(server: LoopServer, **values: Any) -> dict[str, str]:
     """What the pages show, by name, with this server's address and key."""
     given = {"origin": server.url, "secret": server.api_key, "version": VERSION, "baseModel": BASE_MODEL} | values
     made = subprocess.run(
-        ["node", "frontend/scripts/snippets.mjs"], cwd=ROOT, input=json.dumps(given), capture_output=True, text=True,
+        ["node", "frontend/scripts/snippets.mjs"],
+        cwd=ROOT,
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
         timeout=120,
-    )  # fmt: skip
+    )
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
 
@@ -49,9 +53,13 @@ def run(program: str, folder: Path, *, python: Path = CLIENTS, variables: str = 
     (folder / name).write_text(program)
     command = f"bash {name}" if name.endswith("sh") else f"{python} {name}"
     done = subprocess.run(
-        ["bash", "-ec", f"{variables}\n{command}"], cwd=folder, env=clean | {"TINKER_TELEMETRY": "0"} | more,
-        capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
+        ["bash", "-ec", f"{variables}\n{command}"],
+        cwd=folder,
+        env=clean | {"TINKER_TELEMETRY": "0"} | more,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     said = done.stdout + done.stderr
     assert ended_well(done.returncode, done.stderr) or EQUAL in said, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     return said if EQUAL in said else done.stdout

@@ -229,9 +229,13 @@ def test_a_refusal_of_the_store_is_tried_again_only_where_it_may_pass(
     assert len(store_gets(server)) == tries
 
 
-@pytest.mark.parametrize(("path", "setting"), [
-    ("/store/e30:x/config.json", "TINKERSCRIPT_PUBLIC_URL"), ("/bucket/config.json?X-Amz-x=1", "S3_PUBLIC_ENDPOINT_URL")
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "setting"),
+    [
+        ("/store/e30:x/config.json", "TINKERSCRIPT_PUBLIC_URL"),
+        ("/bucket/config.json?X-Amz-x=1", "S3_PUBLIC_ENDPOINT_URL"),
+    ],
+)
 def test_an_address_that_is_not_reached_is_named_with_who_is_to_change_what(monkeypatch, tmp_path, path, setting):
     monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 1)
     port = free_port()

@@ -40,8 +40,12 @@ def blocks() -> list[Block]:
     """Every block of Python of the README and the manual."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "README.md", "docs/*.md"],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     pages = [page for page in sorted(set(listed.stdout.split())) if (ROOT / page).is_file()]
     return [
         Block(page, code, _reason(page, code)) for page in pages for code in FENCE.findall((ROOT / page).read_text())

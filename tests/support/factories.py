@@ -82,9 +82,13 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
     client = TinkerSession.objects.create(project=project)
     TinkerRuntime.objects.create(tinker_session=client, base_model=session.base_model, session=session)
     model = TinkerModel.objects.create(
-        id=f"{client.id}:train:0", tinker_session=client, session=session, number=0, base_model=session.base_model,
+        id=f"{client.id}:train:0",
+        tinker_session=client,
+        session=session,
+        number=0,
+        base_model=session.base_model,
         lora=LoraOptions(rank=8).model_dump(),
-    )  # fmt: skip
+    )
     return {
         "session_id": session.id,
         "model_id": model.id,

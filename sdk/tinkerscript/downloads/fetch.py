@@ -167,10 +167,12 @@ def _not_arriving(path: str, url: str, problem: Exception | None, options: HttpO
         return DownloadFailed(f"{path} does not arrive from {origin}: {problem or 'the responses are empty'}.")
     setting = "TINKERSCRIPT_PUBLIC_URL" if address.path.startswith(OWN_PATH) else "S3_PUBLIC_ENDPOINT_URL"
     told = unreachable(
-        origin, problem, proxy=proxy_of(origin, options),
+        origin,
+        problem,
+        proxy=proxy_of(origin, options),
         hint=f"The server gives {origin} as the address of its files. If it runs and this machine does not reach that "
         f"address, whoever runs the server sets {setting} to one that clients reach, and starts it again.",
-    )  # fmt: skip
+    )
     return DownloadFailed(f"{path} does not arrive. {told.message}", hint=f"{told.hint} What has arrived is kept.")
 
 
