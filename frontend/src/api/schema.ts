@@ -5152,7 +5152,8 @@ export interface components {
          * StartedFrom
          * @description The checkpoint that a session began from. It is recorded for good; the checkpoint may be deleted later.
          *
-         *     Of a ``model`` come the weights alone, of a ``state`` the optimizer's moments too. Steps count from 0 again.
+         *     Of a ``model``, and of what a Tinker client saved, come the weights alone; of another ``state``
+         *     the optimizer's moments too. Steps count from 0 again.
          */
         StartedFrom: {
             /** Checkpoint Id */
