@@ -6,7 +6,6 @@ most twice BUFFER_BYTES of an object are in memory, and a client that reads or w
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,12 +18,14 @@ from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from console.object_store import client as object_store
 from console.object_store.links import BadLink, Link, link_of
 from console.server.request_limits import Receive, Send, error_send, request_id_of
+from console.server.tally import Tally
 from tinkerscript.wire.errors import ErrorCode, ErrorDetail
 
 BUFFER_BYTES = 512 << 10
 STORE_URL_S = 300  # of the URL that the store gets from here; it looks at the beginning alone
 STORE_SILENT_S = 60.0
-# Under way in this process. A session may have a quarter, so that no one client keeps the others out.
+LOGGED_BYTES = 500  # of an error that the store returns
+# In this process. A session may have a quarter, so that no one client keeps the others out.
 MAX_TRANSFERS, MAX_TRANSFERS_PER_SESSION = 512, 128
 METHODS = {"GET": ("GET", "HEAD"), "PUT": ("PUT",)}  # by what the link allows
 CONDITIONS = ("range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
@@ -54,28 +55,20 @@ class ClientGone(Exception):
     """The client has closed its connection."""
 
 
-class Transfers:
-    """How many transfers are under way, by session. On the event loop alone: no lock is needed."""
+transfers = Tally()  # under way, by session
 
-    def __init__(self) -> None:
-        self._of = Counter[str]()
 
-    @contextmanager
-    def hold(self, link: Link) -> Iterator[None]:
-        """One transfer from its beginning to its end. Raises Refusal when there are too many."""
-        name = "/".join(link.key.split("/")[:2])  # sessions/ID
-        if self._of.total() >= MAX_TRANSFERS or self._of[name] >= MAX_TRANSFERS_PER_SESSION:
+@contextmanager
+def transfer_hold(link: Link) -> Iterator[None]:
+    """One transfer from its beginning to its end. Raises Refusal when there are too many."""
+    name = "/".join(link.key.split("/")[:2])  # sessions/ID
+    of_session, of_all = transfers.count(name, 1)
+    try:
+        if of_all > MAX_TRANSFERS or of_session > MAX_TRANSFERS_PER_SESSION:
             raise _unavailable("Too many objects are being read or written.", "Wait for some of them to end.")
-        self._of[name] += 1
-        try:
-            yield
-        finally:
-            self._of[name] -= 1
-            if not self._of[name]:
-                del self._of[name]
-
-
-transfers = Transfers()
+        yield
+    finally:
+        transfers.count(name, -1)
 
 
 async def store_links(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -93,7 +86,7 @@ async def store_links(scope: dict[str, Any], receive: Receive, send: Send) -> No
             allowed = ", ".join(METHODS[link.method])
             hint = f"It takes {allowed}."
             raise Refusal(405, ErrorCode.METHOD_NOT_ALLOWED, "The link is not for this method.", hint, allow=allowed)
-        with transfers.hold(link):
+        with transfer_hold(link):
             await (_write if link.method == "PUT" else _read)(link, scope, receive, send_seen)
     except BadLink as bad:
         detail = ErrorDetail(code=ErrorCode.FORBIDDEN, message=str(bad), hint="Ask for the file's link again.")
@@ -141,7 +134,7 @@ async def _read_through(link: Link, scope: dict[str, Any], send: Send) -> None:
         read_bufsize=BUFFER_BYTES,
     ) as response:
         if response.status not in (200, 206, 304, 412, 416):
-            raise _refusal_of(response.status, "The object is not there any more.")
+            raise await _refusal_of(response, "The object is not there any more.")
         is_body = response.status in (200, 206) and scope["method"] == "GET"
         await send({"type": "http.response.start", "status": response.status, "headers": _headers(link, response)})
         if is_body:
@@ -172,7 +165,7 @@ async def _write(link: Link, scope: dict[str, Any], receive: Receive, send: Send
         headers={"Content-Length": str(size_bytes)},
     ) as response:
         if response.status != 200:
-            raise _refusal_of(response.status, "The upload has ended: it was finished, removed, or has expired.")
+            raise await _refusal_of(response, "The upload has ended: it was finished, removed, or has expired.")
         headers = [(b"etag", response.headers["ETag"].encode()), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
@@ -217,10 +210,13 @@ def _headers(link: Link, response: aiohttp.ClientResponse) -> list[tuple[bytes, 
     return [*passed, *ALWAYS, (b"content-disposition", disposition.encode())]
 
 
-def _refusal_of(status: int, gone: str) -> Refusal:
-    if status == 404:
+async def _refusal_of(response: aiohttp.ClientResponse, gone: str) -> Refusal:
+    if response.status == 404:
         return Refusal(404, ErrorCode.NOT_FOUND, gone, "Ask the server for what there is now.")
-    return _unavailable(f"The object store answered {status}.", "Try again in a moment; the server's log has more.")
+    body = await response.content.read(LOGGED_BYTES)
+    logger.warning("the object store answered %d: %s", response.status, body.decode(errors="replace"))
+    hint = "Try again in a moment; the server's log has more."
+    return _unavailable(f"The object store answered {response.status}.", hint)
 
 
 def _unavailable(message: str, hint: str) -> Refusal:

@@ -1,4 +1,4 @@
-"""How much of something a process has under way: calls and bytes of the relay, watchers.
+"""How much of something a process has under way: calls and bytes of the relay, watchers, transfers.
 
 Each web process counts in its own memory: no count waits for a disk and none can fail. Where several serve
 (with Redis), such a limit holds for each of them; it protects a process's memory, not a quota.
@@ -12,12 +12,12 @@ class Tally(Counter[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.own_total = 0
+        self.of_all = 0
 
     def count(self, key: str, amount: int) -> tuple[int, int]:
         """Count so much more of ``key``, or less; how much of it and of all keys there is then."""
         self[key] += amount
-        self.own_total += amount
+        self.of_all += amount
         if self[key] <= 0:
             del self[key]
-        return self[key], self.own_total
+        return self[key], self.of_all

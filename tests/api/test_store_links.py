@@ -237,6 +237,16 @@ async def test_an_answer_that_breaks_off_is_short_and_no_whole_one(fake_store: F
     assert call.outgoing.empty(), "no last message: the web server closes the connection before the announced length"
 
 
+async def test_what_the_store_refuses_is_in_the_log_with_the_stores_words(fake_store: FakeGateway, caplog) -> None:
+    async def refused(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=403, text="<Code>InvalidAccessKeyId</Code>")
+
+    fake_store.answer = refused
+    status, _, body = await ask("GET", path_of(links.read_link(KEY, expires_s=60)))
+    assert status == 503 and "the server's log has more" in json.loads(body)["error"]["hint"]
+    assert "403" in caplog.text and "InvalidAccessKeyId" in caplog.text and b"InvalidAccessKeyId" not in body
+
+
 async def test_one_session_leaves_others_room(fake_store: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_links, "MAX_TRANSFERS_PER_SESSION", 2)
     begun, goes_on = asyncio.Event(), asyncio.Event()
