@@ -5,6 +5,7 @@ import secrets
 from dataclasses import dataclass
 
 from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.begun.groups import Places
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.notifier import ChangeNotifier
@@ -76,11 +77,13 @@ class AdmissionQueue:
         if self._looked[0] == self._changes.count and time < self._looked[1] + SORT_S / 10:
             return
         self._looked = (self._changes.count, time)
+        places = self._batches.places()
         for waiting in list(self._waiting):
-            reason = self._reason_to_wait(waiting, time)
+            reason = self._reason_to_wait(waiting, time, places)
             if reason is None:
                 self._waiting.remove(waiting)
                 waiting.episode = self._admit(waiting.request)
+                places = self._batches.places()
             else:
                 waiting.reason = reason
 
@@ -97,7 +100,7 @@ class AdmissionQueue:
         self._open.add(episode)
         return episode
 
-    def _reason_to_wait(self, waiting: _WaitingBegin, time: float) -> str | None:
+    def _reason_to_wait(self, waiting: _WaitingBegin, time: float, places: Places) -> str | None:
         batches, config, request = self._batches, self._config, waiting.request
         if batches.is_over:
             return None
@@ -106,7 +109,6 @@ class AdmissionQueue:
             return "a training step is about to run or running"
         if request.eval:
             return None
-        places = batches.places()
         if places.has_room and places.admit(request.task or None):
             return None
         if not batches.pending() and not places.has_open:

@@ -13,8 +13,10 @@ too old. No episode becomes stale while two rules hold.
 A group that lacks attempts which nobody makes is not waited for, and a client is never held while nothing is open.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ class Places:
     @property
     def is_exceeded(self) -> bool:
         """Whether more groups are begun: one began while nothing was open (a loop over interleaved tasks)."""
-        return self._free() < 0
+        return self._free < 0
 
-    @property
+    @cached_property
     def has_open(self) -> bool:
         """Whether a client works on one of them."""
         return any(episode.is_open for episode in self.episodes)
@@ -99,30 +101,28 @@ class Places:
 
     def admit(self, task: str | None) -> bool:
         """Whether an attempt at ``task`` joins a begun group, or there is place for another group."""
-        lacking, free = self._lacking(), self._free()
         if task is not None:
-            return task in lacking or free > 0
+            return task in self._lacking or self._free > 0
         # Of unknown tasks the cheapest case is assumed, as for those that are open: they fill what is begun.
-        return free > 0 or sum(lacking.values()) - self._unknown() > 0 or self._unknown_lacking() > 0
+        return self._free > 0 or self._beyond < 0 or self._beyond % self.grpo_n > 0
 
-    def _totals(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
-        for episode in self.episodes:
-            if episode.key is not None:
-                totals[episode.key] = totals.get(episode.key, 0) + 1
-        return totals
+    @cached_property
+    def _totals(self) -> Counter[str]:
+        """Episodes by key."""
+        return Counter(episode.key for episode in self.episodes if episode.key is not None)
 
-    def _unknown(self) -> int:
-        return sum(episode.key is None for episode in self.episodes)
-
+    @cached_property
     def _lacking(self) -> dict[str, int]:
-        return {key: self.grpo_n - total % self.grpo_n for key, total in self._totals().items() if total % self.grpo_n}
+        """What the last group of each key lacks."""
+        lacking = {key: -total % self.grpo_n for key, total in self._totals.items()}
+        return {key: missing for key, missing in lacking.items() if missing}
 
-    def _unknown_lacking(self) -> int:
-        """What the last group lacks that the unknown ones begin beyond those that are begun."""
-        return -max(0, self._unknown() - sum(self._lacking().values())) % self.grpo_n
+    @cached_property
+    def _beyond(self) -> int:
+        """How many of those without a key are more than the groups of keys lack; below 0, how many fewer."""
+        return len(self.episodes) - self._totals.total() - sum(self._lacking.values())
 
+    @cached_property
     def _free(self) -> int:
-        known = sum(-(-total // self.grpo_n) for total in self._totals().values())
-        beyond = max(0, self._unknown() - sum(self._lacking().values()))
-        return self.groups - known - -(-beyond // self.grpo_n)
+        begun = sum(-(-total // self.grpo_n) for total in self._totals.values())
+        return self.groups - begun - -(-max(0, self._beyond) // self.grpo_n)
