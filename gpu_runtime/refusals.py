@@ -10,7 +10,7 @@ GatewayError
   TooLarge          413  the body is larger than the gateway reads
   EmptyEpisode      422  no LLM call was captured
   NoWebSocket       426  a WebSocket where there is none: Codex asks, and goes on over HTTP
-  NotAdmitted       503  a step is running, or the coming batch is covered: ask again
+  NotAdmitted       503  a step is running, or as many episodes are begun as can be trained: ask again
   CallFailed        503  the engine was lost or too slow; the call is not part of the episode
   VolumeFull        507  refused before anything was written
 """
@@ -55,10 +55,15 @@ class GatewayError(Exception):
         return f"{said}{'' if said.endswith(('.', '?', '!')) else '.'} {self.hint}" if self.hint else said
 
 
-class BadRequest(GatewayError):
+class ClientError(GatewayError):
+    """The request is at fault, in OpenAI's dialect too."""
+
+    openai_type = "invalid_request_error"
+
+
+class BadRequest(ClientError):
     status = 400
     code = ErrorCode.INVALID_REQUEST
-    openai_type = "invalid_request_error"
 
 
 class BadKey(GatewayError):
@@ -68,51 +73,44 @@ class BadKey(GatewayError):
     hint = "Use the api_key that begin_episode returned, with the base_url beside it."
 
 
-class NotFound(GatewayError):
+class NotFound(ClientError):
     status = 404
     code = ErrorCode.NOT_FOUND
-    openai_type = "invalid_request_error"
 
 
-class WrongMethod(GatewayError):
+class WrongMethod(ClientError):
     status = 405
     code = ErrorCode.METHOD_NOT_ALLOWED
-    openai_type = "invalid_request_error"
 
 
-class OutputConflict(GatewayError):
+class OutputConflict(ClientError):
     status = 409
     code = ErrorCode.CONFLICT
-    openai_type = "invalid_request_error"
 
 
-class EpisodeClosed(GatewayError):
+class EpisodeClosed(ClientError):
     status = 410
     code = ErrorCode.EPISODE_CLOSED
-    openai_type = "invalid_request_error"
     hint = "Begin a new episode: a key is good for one episode alone."
 
 
-class TooLarge(GatewayError):
+class TooLarge(ClientError):
     status = 413
     code = ErrorCode.INVALID_REQUEST
-    openai_type = "invalid_request_error"
 
 
-class EmptyEpisode(GatewayError):
+class EmptyEpisode(ClientError):
     status = 422
     code = ErrorCode.EMPTY_EPISODE
-    openai_type = "invalid_request_error"
     hint = (
         "No call with its key has arrived. Call the model with the base_url and the api_key that begin_episode() gave,"
         " not with a key of your own, before you end it, or abandon the episode."
     )
 
 
-class NoWebSocket(GatewayError):
+class NoWebSocket(ClientError):
     status = 426
     code = ErrorCode.INVALID_REQUEST
-    openai_type = "invalid_request_error"
     hint = "Send the request over HTTP, with stream: true for its events."
 
 
