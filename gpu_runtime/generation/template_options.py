@@ -32,7 +32,7 @@ def prepare_chat(
     unmet: dict[str, Any] = {}
     under = renderer.with_variables(template_variables(request, renderer, unmet))
     if unmet and unsupported_effort == "refuse":
-        raise _unknown_effort(renderer, *unmet)
+        raise _unknown_effort(renderer, next(iter(unmet)))
     kept = {**labels, **unmet, **under.system_text.changes([normal(m) for m in request.messages])}
     return PreparedChat(request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {})
 
@@ -96,15 +96,16 @@ def _of_switch(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) 
     )
 
 
-def _unknown_effort(renderer: Renderer, param: str, *_: str) -> BadRequest:
+def _unknown_effort(renderer: Renderer, param: str) -> BadRequest:
+    lacks, hint = "levels of reasoning effort", "Leave it out: nothing in this model's prompt depends on it."
     if param == "thinking":
-        message, hint = "this model's chat template has no thoughts", "Leave thinking out."
+        lacks, hint = "thoughts", "Leave thinking out."
     elif SWITCH in renderer.template_variables:
-        message = "this model's chat template has no levels of reasoning effort"
-        hint = (
-            f"It can be switched alone: chat_template_kwargs={{{SWITCH!r}: true or false}}, or reasoning_effort none."
-        )
-    else:
-        message = "this model's chat template has no levels of reasoning effort"
-        hint = "Leave it out: nothing in this model's prompt depends on it."
-    return BadRequest(message, hint=hint, param=param, openai_code="unsupported_parameter")
+        hint = f"It can be switched alone: chat_template_kwargs={{{SWITCH!r}: true or false}}, or"
+        hint += " reasoning_effort none."
+    return BadRequest(
+        f"this model's chat template has no {lacks}",
+        hint=hint,
+        param=param,
+        openai_code="unsupported_parameter",
+    )

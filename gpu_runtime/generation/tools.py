@@ -8,7 +8,8 @@ from gpu_runtime.generation.engine_options import StrictOptions
 from gpu_runtime.rendering.custom_tools import as_function
 from gpu_runtime.rendering.messages import normal_tool
 
-NAME = r"^[a-zA-Z0-9_.-]{1,128}$"  # OpenAI's have 64 letters at most, Anthropic's 128
+NAME_LETTERS = 128  # at most, as Anthropic's have; OpenAI's 64
+NAME = rf"^[a-zA-Z0-9_.-]{{1,{NAME_LETTERS}}}$"
 
 
 class Function(StrictOptions):

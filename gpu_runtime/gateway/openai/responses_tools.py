@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_runtime.generation.tools import NAME
+from gpu_runtime.generation.tools import NAME, NAME_LETTERS
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict
 
@@ -60,17 +60,21 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
         inside: Sequence[FunctionTool | CustomTool] = tool.tools if isinstance(tool, NamespaceTool) else [tool]
         for each in inside:
             name = flat_name(group.name if group else None, each.name)
-            if name in functions or len(name) > 128:
-                raise BadRequest(
-                    f"tools.{number}: two tools have the name {name!r}"
-                    if name in functions
-                    else f"tools.{number}: the name {name!r} has {len(name)} letters, and 128 are the most",
-                    hint="The model reads a namespace's function under both names, with two underscores between them.",
-                    param=f"tools.{number}.name",
-                )
-            said = "\n".join(filter(None, [group.description if group else None, each.description]))
-            functions[name] = each.model_copy(update={"description": said or None})
+            if name in functions:
+                raise _refused(number, f"two tools have the name {name!r}")
+            if (letters := len(name)) > NAME_LETTERS:
+                raise _refused(number, f"the name {name!r} has {letters} letters, and {NAME_LETTERS} are the most")
+            told = [group.description if group else None, each.description]
+            functions[name] = each.model_copy(update={"description": "\n".join(filter(None, told)) or None})
     return functions
+
+
+def _refused(number: int, why: str) -> BadRequest:
+    return BadRequest(
+        f"tools.{number}: {why}",
+        hint="The model reads a namespace's function under both names, with two underscores between them.",
+        param=f"tools.{number}.name",
+    )
 
 
 def names_apart(tools: Sequence[Tool]) -> dict[str, tuple[str, str]]:

@@ -78,10 +78,8 @@ class WorkMeter:
             return
         named = list(result.measured.measures.items())[:MAX_MEASURES]
         measures = {name[:80]: float(value) for name, value in named if math.isfinite(value)}
-        call = _Call(
-            operation.model_id, operation.seq_id, result.measured.kind, time.time(), result.tokens, measures
-        )  # fmt: skip
-        self._calls.append(call)
+        kind, now = result.measured.kind, time.time()
+        self._calls.append(_Call(operation.model_id, operation.seq_id, kind, now, result.tokens, measures))
 
     def sampled(self, sampler_id: str, order: SampleOrder, outcome: SampleOutcome, seconds: float) -> None:
         """A sample of a Tinker client is done, now."""
