@@ -28,7 +28,7 @@ from .archive.archive import Archive
 from .control_plane.agent import Agent
 from .control_plane.failed_checkpoints import upload_failed
 from .episodes.advice import STEPS_UNTIL_ADVICE, advice, nothing_to_learn, watched_steps
-from .episodes.batches import Batches, Spreads
+from .episodes.batches import Batches
 from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled
 from .health.deadlines import Phase
 from .health.file_progress import report_file_progress
@@ -191,7 +191,7 @@ class Learner:
         samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         return not samples and await self._batches.step_metrics(batch.step) is None
 
-    def _tell_of_level_groups(self, step: int, spreads: Spreads, groups: Sequence[Group]) -> None:
+    def _tell_of_level_groups(self, step: int, spreads: Sequence[float], groups: Sequence[Group]) -> None:
         """An event each time that as many groups were set aside in a row as STEPS_UNTIL_ADVICE steps have."""
         total, many = len(spreads), STEPS_UNTIL_ADVICE * self._config.tasks_per_batch
         if total // many > (total - len(groups)) // many:

@@ -1,11 +1,9 @@
 """Completed episodes on their way into steps: who waits, what the next batch is, and what a done step changes."""
 
 import asyncio
-import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
 
@@ -31,7 +29,6 @@ from tinkerscript.wire.training.stale_advice import stale_advice
 
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 LEVEL = "nothing to learn: every reward of its group is the same"
-Spreads = Sequence[float]
 STALE = "stale: its tokens are older than max_staleness allows"
 
 
@@ -39,11 +36,14 @@ class Batches:
     """``policy_version`` is the number of completed steps. One batch is under way at a time, and it is journaled."""
 
     def __init__(
-        self, journal: Journal, config: SessionConfig, executor: JournalExecutor, changes: ChangeNotifier,
-        open_episodes: OpenEpisodes | None = None, *, now: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
-        self.calls = CallReader(journal, executor)
-        self._now = now
+        self,
+        journal: Journal,
+        config: SessionConfig,
+        executor: JournalExecutor,
+        changes: ChangeNotifier,
+        open_episodes: OpenEpisodes,
+    ) -> None:
+        self.calls, self._now = CallReader(journal, executor), open_episodes.now
         self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
         self._begun = BegunEpisodes(config, open_episodes)
         self._lock = asyncio.Lock()
@@ -57,7 +57,7 @@ class Batches:
         self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
         # Each time that ended episodes are dropped: they, why, and what to do.
         self.on_dropped: Callable[[Sequence[EpisodeRecord], str, str], None] = lambda records, why, hint: None
-        self.on_set_aside: Callable[[int, Spreads, Sequence[Group]], None] = lambda step, spreads, groups: None
+        self.on_set_aside: Callable[[int, Sequence[float], Sequence[Group]], None] = lambda step, spreads, groups: None
 
     @property
     def is_over(self) -> bool:
@@ -144,7 +144,7 @@ class Batches:
         while found is not None:
             record, state, reason, metrics = found
             recalled = await self.calls.recalled(_members(record))
-            with contextlib.suppress(CallsPruned):  # pruned since: recalled now
+            with suppress(CallsPruned):  # pruned since: recalled now
                 batch = await asyncio.to_thread(batch_load, self._journal, record, recalled)
                 return KeptBatch(name, batch, state, reason, metrics)
         return None
@@ -192,7 +192,7 @@ class Batches:
         ids = [[episode.record.id for episode in group.episodes] for group in groups]
         table, spread_G = self._journal.batches, [distinct_share(group) for group in groups]
         spreads = await self._executor.run(table.set_aside, step, ids, spread_G, LEVEL)
-        for episode_id in (name for of_group in ids for name in of_group):
+        for episode_id in chain.from_iterable(ids):
             self.waiting.pop(episode_id, None)
         self._forget(step)
         self.on_set_aside(step, spreads, groups)
@@ -218,7 +218,7 @@ class Batches:
         await self._executor.run(self._journal.batches.record_gaps, gaps)
         return await self.batch(step)
 
-    async def groups_set_aside(self, step: int) -> Spreads:
+    async def groups_set_aside(self, step: int) -> Sequence[float]:
         """Of each group that was set aside on the way to ``step``, how far its answers spread."""
         return await self._executor.run(self._journal.batches.level_groups, step)
 
@@ -253,9 +253,8 @@ class Batches:
                 self._with_signal.clear()
                 await self._executor.run(self._journal.batches.record, step, ids, self.policy_version)
                 self._under_way, self._groups_under_way = step, len(groups)
-                for group in groups:
-                    for episode in group:
-                        self.waiting.pop(episode.id, None)
+                for episode_id in chain.from_iterable(ids):
+                    self.waiting.pop(episode_id, None)
             if self._ready is None:
                 self._ready = await self._executor.run(self.find, self._under_way)
             return self._ready
@@ -287,12 +286,12 @@ class Batches:
         return False
 
     async def _drop_stale(self) -> None:
-        versions = {"policy_version": self.policy_version, "max_staleness": self._config.max_staleness}
-        ids = stale_episodes(list(self.waiting.values()), **versions)
+        waiting, max_staleness = list(self.waiting.values()), self._config.max_staleness
+        ids = stale_episodes(waiting, policy_version=self.policy_version, max_staleness=max_staleness)
         dropped = [record for episode_id in ids if (record := self.waiting.pop(episode_id, None))]
         if ids:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
-            advice = stale_advice(self._config.max_staleness)
+            advice = stale_advice(max_staleness)
             self.on_dropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")
 
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.batches import LEVEL, Batches
+from gpu_runtime.episodes.batches import LEVEL
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
@@ -22,7 +22,6 @@ from gpu_runtime.journal.erasing import NotErasable, episode_scrub, erasable_che
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
-from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.training.batching import batch_samples
 from gpu_runtime.trajectories import reporter as reporter_module
@@ -31,7 +30,7 @@ from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.erasure import EpisodeErasure
 from gpu_runtime.trajectories.outbox import Due, documents_stored
 from support.fake_control_plane import FakeControlPlane, error_body
-from support.runtime_harness import Running, episode_complete
+from support.runtime_harness import Running, batches_of, episode_complete
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
@@ -176,9 +175,7 @@ async def test_a_group_that_is_filled_again_is_looked_at_again(journal: Journal,
         episode_complete(journal, name, task=task, reward=reward)
         return journal.episodes.get(name)
 
-    batches = Batches(
-        journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True), disk, ChangeNotifier()
-    )
+    batches = batches_of(journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True), disk)
     await batches.add(played("a", "t", 0.0))
     await batches.add(played("b", "t", 1.0))
     coming = asyncio.create_task(batches.next_batch())
@@ -224,7 +221,7 @@ async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
     else:
         journal.batches.step_done(1, {})
     config = SessionConfig(grpo_n=2, tasks_per_batch=2, **OF_AGENTS)
-    batches = Batches(journal, config, disk, ChangeNotifier())
+    batches = batches_of(journal, config, disk)
     documents = {name: tuple(journal.calls.of_episode(name)) for name in "abcd"}
     documents_stored(journal, [Due(name, 1) for name in "abcd"])
 

@@ -19,13 +19,11 @@ import pytest
 from gpu_runtime.archive import parts
 from gpu_runtime.archive.table import episode_row
 from gpu_runtime.episodes.batch_export import batch_lines
-from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_views import episode_calls
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned, episodes_prunable, episodes_prune
 from gpu_runtime.journal.records import CallRecord
-from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
 from gpu_runtime.trajectories.documents import document_pack, episode_document
@@ -37,7 +35,7 @@ from gpu_runtime.trajectories.token_texts import TokenTexts
 from support.fake_control_plane import FakeControlPlane
 from support.light_tokenizer import LightTokenizer
 from support.random_calls import calls_of
-from support.runtime_harness import PAIRS, learner_open, plane_assign, volume_fill
+from support.runtime_harness import PAIRS, batches_of, learner_open, plane_assign, volume_fill
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
@@ -171,7 +169,7 @@ class World:
         """Everything that anybody can read of the session."""
         disk, config = JournalExecutor(), SessionConfig(**PAIRS)
         try:
-            batches = Batches(self.journal, config, disk, ChangeNotifier())
+            batches = batches_of(self.journal, config, disk)
             batches.calls.recall = self.recall
             found: dict[str, Any] = {"accounting": self.journal.episodes.accounting(), "archive": self.archive}
             found["rows"] = self.rows

@@ -1,6 +1,7 @@
 """A runtime's own parts in this process: real agent and journal, fake engine and trainer, a fake control plane."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.learner import Learner
@@ -173,7 +175,7 @@ async def learner_open(
         assignment = await agent.register()
         store = ObjectStore(agent, patience_s=patience_s)
         journal = await run_module.open_journal(assignment, store, volume)
-        batches = Batches(journal, assignment.config, disk, ChangeNotifier())
+        batches = batches_of(journal, assignment.config, disk)
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         replica = JournalReplica(store, journal, volume)
         archive = Archive(assignment, store, journal, replica, volume)
@@ -307,11 +309,16 @@ async def running(
             await asyncio.gather(task, return_exceptions=True)
 
 
+def batches_of(journal: Journal, config: SessionConfig, disk: JournalExecutor) -> Batches:
+    """The batches of a session of which no episode is open."""
+    return Batches(journal, config, disk, ChangeNotifier(), OpenEpisodes([], idle_timeout_s=60.0, now=time.time))
+
+
 async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
     """The weights that a trainer of its own ends with, given the journal's batches in order and each once."""
     disk = JournalExecutor()
     try:
-        batches, trainer, step = Batches(journal, config, disk, ChangeNotifier()), FakeTrainer(), 0
+        batches, trainer, step = batches_of(journal, config, disk), FakeTrainer(), 0
         while (batch := await batches.batch(step + 1)) is not None:
             step = batch.step
             if samples := samples_with_signal(batch, config):

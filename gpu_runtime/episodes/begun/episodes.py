@@ -1,6 +1,5 @@
 """The episodes of a session that are begun and not trained: those that wait, as the journal has them, and open ones."""
 
-import time
 from collections.abc import Iterable, Sequence
 
 from gpu_runtime.episodes.begun.groups import Begun, Places, step_is_early
@@ -12,9 +11,8 @@ from tinkerscript.wire.config import SessionConfig
 class BegunEpisodes:
     """Judges by the rules of groups.py. Nothing is kept here, so a restart needs no more than the journal."""
 
-    def __init__(self, config: SessionConfig, open_episodes: OpenEpisodes | None) -> None:
-        self._config = config
-        self._open = open_episodes or OpenEpisodes([], idle_timeout_s=config.episode_idle_timeout_s, now=time.time)
+    def __init__(self, config: SessionConfig, open_episodes: OpenEpisodes) -> None:
+        self._config, self._open = config, open_episodes
 
     def places(self, waiting: Iterable[EpisodeRecord], groups_under_way: int, policy_version: int) -> Places:
         """What is left of the groups that may be begun without one of them becoming stale."""

@@ -57,9 +57,15 @@ def begun_groups(episodes: Iterable[Begun], grpo_n: int, on_the_way: Collection[
 
 
 def step_is_early(
-    chosen: Sequence[Begun], left: Sequence[Begun], *, step: int, grpo_n: int, batch_groups: int, max_staleness: int,
+    chosen: Sequence[Begun],
+    left: Sequence[Begun],
+    *,
+    step: int,
+    grpo_n: int,
+    batch_groups: int,
+    max_staleness: int,
     on_the_way: Collection[str] = (),
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether step ``step`` of the ``chosen`` episodes has to wait for an open one among those that it would leave.
 
     False where waiting could change nothing: each chosen group is due as soon as those that wait.
