@@ -164,9 +164,13 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
 
     async def start() -> VllmSampler:
         return await VllmSampler.start(
-            model, config, placement.device, gpus=placement.engines()[0], shares_device=placement.shared,
+            model,
+            config,
+            placement.device,
+            gpus=placement.engines()[0],
+            shares_device=placement.shared,
             memory_share=devices.memory_share,
-        )  # fmt: skip
+        )
 
     try:
         async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:

@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_runtime.engine.vllm_process import dtype_name
+from gpu_runtime.engine.vllm_process import GIB, dtype_name
 from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.placement import Placement
 from tinkerscript.processes.nvml import nvml_open
@@ -22,7 +22,6 @@ from tinkerscript.wire.training.device_split import SIZES, layers_divide
 from tinkerscript.wire.training.weight_shapes import weights_count
 
 log = logging.getLogger(__name__)
-GIB = 1 << 30
 WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round number, not measured
 
 
@@ -71,16 +70,22 @@ def engine_needs(model: Path, config: SessionConfig, *, shared: bool = False) ->
     width = fields.get("head_dim", fields.get("hidden_size", 0) // heads)
     token_bytes = 2 * fields.get("num_hidden_layers", 0) * key_heads * width * value
     return EngineNeeds(
-        count * value, token_bytes * config.max_context_length, heads, key_heads, fields.get("intermediate_size", 1),
+        count * value,
+        token_bytes * config.max_context_length,
+        heads,
+        key_heads,
+        fields.get("intermediate_size", 1),
         trainer_kept_bytes(config, count, value) if shared else None,
-    )  # fmt: skip
+    )
 
 
 def engine_devices_plan(
     model: Path, config: SessionConfig, placement: Placement, *, most: int | None = None
 ) -> EngineDevices:
-    """What each engine of ``placement`` has of this machine's devices, at most ``most`` of them. Raises
-    PlacementImpossible."""
+    """What each engine of ``placement`` has of this machine's devices, at most ``most`` of them.
+
+    Raises PlacementImpossible.
+    """
     if not placement.engine_gpus:
         return EngineDevices()
     nvml = nvml_open()

@@ -61,9 +61,14 @@ class ObjectStore:
         self._agent, self.patience_s = agent, patience_s
 
     async def checkpoint_upload(
-        self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None = None, *,
+        self,
+        folder: Path,
+        kind: CheckpointKind,
+        step: int,
+        checkpoint_id: str | None = None,
+        *,
         on_progress: Callable[[], None] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Publish ``folder`` as a checkpoint (``checkpoint_id``: of the order it fulfils); returns the committed id.
 
         ``on_progress`` is called, from any thread, whenever a part of a file is in the store.
@@ -78,9 +83,13 @@ class ObjectStore:
         return committed.checkpoint_id
 
     async def checkpoint_fetch(
-        self, point: ResumePoint, folder: Path, *, verified: str | None = None,
+        self,
+        point: ResumePoint,
+        folder: Path,
+        *,
+        verified: str | None = None,
         on_progress: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have the files of ``point`` in ``folder``. A local copy whose hashes all match is left as it is.
 
         ``verified`` is a file of which ``checkpoint_file`` has just looked at the hash. An interrupted fetch goes on
@@ -123,25 +132,18 @@ class ObjectStore:
 
         Returns the file's own SHA-256. Raises as ``checkpoint_upload`` does.
         """
-        sha256 = await asyncio.to_thread(file_sha256, path)
-        file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
+        file = await asyncio.to_thread(_file_hash, path, path.name)
         await self._upload(path.parent, JournalUpload(files=[file], follows=list(follows)))
-        return sha256
+        return file.sha256
 
     async def archive_upload(
-        self,
-        path: Path,
-        part: int,
-        episodes: int,
-        *,
-        on_progress: Callable[[], None] | None = None,
+        self, path: Path, part: int, episodes: int, *, on_progress: Callable[[], None] | None = None
     ) -> None:
         """Publish the file ``path`` as part number ``part`` of the archive. Safe to repeat.
 
         Raises as ``checkpoint_upload``.
         """
-        sha256 = await asyncio.to_thread(file_sha256, path)
-        file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
+        file = await asyncio.to_thread(_file_hash, path, path.name)
         opening = ArchiveUpload(part=part, episodes=episodes, files=[file])
         await self._upload(path.parent, opening, on_progress)
 
@@ -150,8 +152,7 @@ class ObjectStore:
 
         Raises as ``checkpoint_upload``.
         """
-        sha256 = await asyncio.to_thread(file_sha256, path)
-        file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
+        file = await asyncio.to_thread(_file_hash, path, path.name)
         await self._upload(path.parent, EpisodesUpload(packed=packed, files=[file]))
 
     async def ranges_read(self, places: Sequence[DocumentPlace]) -> list[bytes]:
@@ -277,10 +278,11 @@ def _with_progress(job: Callable[[], ResultT], on_progress: Callable[[], None] |
 
 def _files_hash(folder: Path) -> list[ManifestFile]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [
-        ManifestFile(path=path.relative_to(folder).as_posix(), size_bytes=path.stat().st_size, sha256=file_sha256(path))
-        for path in paths
-    ]
+    return [_file_hash(path, path.relative_to(folder).as_posix()) for path in paths]
+
+
+def _file_hash(path: Path, name: str) -> ManifestFile:
+    return ManifestFile(path=name, size_bytes=path.stat().st_size, sha256=file_sha256(path))
 
 
 def _matches(files: list[StoredFile], folder: Path, verified: str | None = None) -> bool:

@@ -18,11 +18,8 @@ from tinkerscript.wire.config import SessionConfig
 PlainWeight = tuple[str, list[nn.Parameter], Callable[[], Tensor]]
 ADAPTER = "default"
 # An adapter's folder, as peft names files and weights in it.
-ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTER_PREFIX = (
-    "adapter_config.json",
-    "adapter_model.safetensors",
-    "base_model.model.",
-)
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ADAPTER_PREFIX = "base_model.model."
 # What Hugging Face models call the modules that hold the linear layers of each part.
 PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "feed_forward"}}
 

@@ -12,9 +12,13 @@ ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are
 
 
 def sampler_options(
-    model_path: str, config: SessionConfig, device: str, *, shares_device: bool = False,
+    model_path: str,
+    config: SessionConfig,
+    device: str,
+    *,
+    shares_device: bool = False,
     memory_share: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The arguments of vLLM's AsyncEngineArgs. Raises ModelUnsupported for weights of a type that adapters have not."""
     if device != "cpu" and (dtype := dtype_name(config, device)) == "float32":
         raise ModelUnsupported(f"on a GPU vLLM computes adapters in bfloat16 and not in {dtype}: leave dtype at auto")
