@@ -86,7 +86,7 @@ def versions_of(folder: Path, packages: Iterable[str]) -> str:
 def build_node(names: list[str], *, reuse: bool) -> dict[str, Environment]:
     """One folder of packages for all of ``names``, with the programs beside them: that is where Node looks."""
     folder = FOLDER / NODE
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     packages = sorted({package for name in names for package in WANTED["node"][name]})
     npm = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).parent))
     trouble = ""

@@ -2,7 +2,6 @@
 under the chat templates of three families, and a second process that resumes them goes on in it where the template lets
 it."""
 
-import asyncio
 import os
 import shutil
 from pathlib import Path
@@ -13,6 +12,7 @@ from agents.matrix import odd
 from clients.outside_agents import ENVIRONMENT, check_record, timelines_of
 
 from support.gateway_harness import MODEL, Gateway, running_gateway
+from support.programs import program_output
 
 pytestmark = pytest.mark.nightly
 ROOM = {"max_context_length": 131_072, "max_tokens": 4096}  # the tokenizer is small: a letter is most of a token
@@ -60,7 +60,7 @@ def call(agent: str, family: str, command: str) -> str:
 
 
 async def play(agent: str, gateway: Gateway, key: str, home: Path, prompt: str, *more: str, programs: Path) -> str:
-    """What one process of ``agent`` prints."""
+    """What one process of ``agent`` prints; it ends well."""
     home.mkdir(exist_ok=True)
     base_url = f"http://{gateway.address}"
     environment = ENVIRONMENT | QUIET | {"HOME": str(home), "PATH": os.environ["PATH"], "EPISODE_KEY": key}
@@ -70,18 +70,8 @@ async def play(agent: str, gateway: Gateway, key: str, home: Path, prompt: str, 
     else:
         environment |= {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_AUTH_TOKEN": key, "ANTHROPIC_MODEL": MODEL}
     program, *arguments = COMMANDS[agent]
-    process = await asyncio.create_subprocess_exec(
-        str(programs / program), *arguments, *more, prompt, cwd=home, env=environment,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(AGENT_S):
-            out, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return out.decode(errors="replace")
+    command = [str(programs / program), *arguments, *more, prompt]
+    return await program_output(*command, cwd=home, env=environment, deadline_s=AGENT_S)
 
 
 @pytest.mark.parametrize("family", THOUGHTS)
