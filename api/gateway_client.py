@@ -1,4 +1,5 @@
-"""The HTTP client towards gateways: one pool of connections per event loop, each verified before it is used."""
+"""The HTTP client towards gateways: one pool of connections per event loop, each verified before it
+is used."""
 
 import asyncio
 from typing import Any
@@ -18,7 +19,8 @@ _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] =
 
 
 class KnownPeers(aiohttp.TCPConnector):
-    """Of a runtime that was killed the port may be another user's by now: that is a ClientConnectorError too."""
+    """Of a runtime that was killed the port may be another user's by now: that is a
+    ClientConnectorError too."""
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
         made = await super()._create_connection(req, traces, timeout)

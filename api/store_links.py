@@ -1,7 +1,9 @@
-"""Objects of the store by signed path, ``/store/...``: for clients that do not reach the store itself.
+"""Objects of the store by signed path, ``/store/...``: for clients that do not reach the store
+itself.
 
-It verifies the path's signature (console/object_store/links.py), asks no database, and has bytes pass as they come: at
-most twice BUFFER_BYTES of an object are in memory, and a client that reads or writes slowly makes the store wait.
+It verifies the path's signature (console/object_store/links.py), asks no database, and has bytes
+pass as they come: at most twice BUFFER_BYTES of an object are in memory, and a client that reads or
+writes slowly makes the store wait.
 """
 
 import asyncio
@@ -30,7 +32,8 @@ MAX_TRANSFERS, MAX_TRANSFERS_PER_SESSION = 512, 128
 METHODS = {"GET": ("GET", "HEAD"), "PUT": ("PUT",)}  # by what the link allows
 CONDITIONS = ("range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
 PASSED = ("content-length", "content-range", "accept-ranges", "etag", "last-modified")
-# Served from the console's own origin: whatever an object holds, a browser must keep it and never show it as a page.
+# Served from the console's own origin: whatever an object holds, a browser must keep it and never
+# show it as a page.
 ALWAYS = [
     (b"content-type", b"application/octet-stream"),
     (b"x-content-type-options", b"nosniff"),
@@ -144,7 +147,8 @@ async def _read_through(link: Link, scope: dict[str, Any], send: Send) -> None:
 
 
 async def _is_other(if_range: str, link: Link) -> bool:
-    """Whether the object is not the one that the client has a part of. SeaweedFS takes no notice of If-Range."""
+    """Whether the object is not the one that the client has a part of. SeaweedFS takes no notice of
+    If-Range."""
     url = object_store.read_url(link.key, expires_s=STORE_URL_S, method="HEAD")
     async with client().head(URL(url, encoded=True), allow_redirects=False, timeout=TIMEOUT) as response:
         return if_range not in (response.headers.get("ETag"), response.headers.get("Last-Modified"))

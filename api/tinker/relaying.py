@@ -72,7 +72,8 @@ async def relay_refusal(caller: TinkerCaller, model_id: str, seq_id: int, why: s
 
 
 async def runtime_tell(name: str, route: Route) -> None:
-    """Have the runtime of ``route`` know the model or the sampler ``name`` before its first request.
+    """Have the runtime of ``route`` know the model or the sampler ``name`` before its first
+    request.
 
     Raises CONNECTION_ERRORS.
     """

@@ -148,9 +148,11 @@ class SessionMemory:
         return self.model if self.config.zero_stage == 3 or not self.trains_all else 0
 
     def longest_on_cpu(self, spread: int = 1) -> int | None:
-        """The longest context that the engine's keys and values hold on ``spread`` CPUs; None where that is not known.
+        """The longest context that the engine's keys and values hold on ``spread`` CPUs; None where
+        that is not known.
 
-        Whole blocks, of which vLLM keeps one for itself. Not known where layers have windows, which need less.
+        Whole blocks, of which vLLM keeps one for itself. Not known where layers have windows, which
+        need less.
         """
         block_bytes = CACHE_BLOCK * self.shape.token_values * self.value
         if self.on_gpu or not block_bytes or self.shape.has_windows:

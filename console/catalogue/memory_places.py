@@ -1,9 +1,10 @@
 """The parts of memory_estimate.py on the places of a session: its machines, or its GPUs and their host.
 
-On a CPU the ranks are spread evenly over the session's machines, of which the first has all else; where it has too
-little memory for that, the engine is spread over all of them. Of GPUs, each rank has one and engines have the others;
-where there are no others, engines and ranks have the same ones. Such a GPU is two places, because the two
-take turns: while a step runs the ranks have all of it, and between steps the engine has what they do not keep.
+On a CPU the ranks are spread evenly over the session's machines, of which the first has all else;
+where it has too little memory for that, the engine is spread over all of them. Of GPUs, each rank
+has one and engines have the others; where there are no others, engines and ranks have the same
+ones. Such a GPU is two places, because the two take turns: while a step runs the ranks have all of
+it, and between steps the engine has what they do not keep.
 """
 
 from collections.abc import Iterator

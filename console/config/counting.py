@@ -1,4 +1,5 @@
-"""Where processes of the server count, and how they wake one another: by Redis, or one web process alone."""
+"""Where processes of the server count, and how they wake one another: by Redis, or one web process
+alone."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""The connections of boto3's client, each verified before anything is sent: the store's port may be another user's."""
+"""The connections of boto3's client, each verified before anything is sent: the store's port may be
+another user's."""
 
 from typing import Any
 
@@ -14,7 +15,8 @@ def checked(client: Any) -> Any:
 
 
 def strangers_port(error: BaseException | None) -> str:
-    """What was found at the store's port, behind the error that boto3 makes of it; empty where it is our store."""
+    """What was found at the store's port, behind the error that boto3 makes of it; empty where it
+    is our store."""
     while error is not None and not isinstance(error, StrangersPort):
         error = error.__cause__ or error.__context__
     return str(error) if error else ""

@@ -1,7 +1,8 @@
 """Links: what clients are given to read or write one object.
 
-Clients reach the server at one address. The embedded store listens on loopback, so its links are signed paths of the
-server's own origin, which passes the bytes on (api/store_links.py). A store that clients reach is linked to directly.
+Clients reach the server at one address. The embedded store listens on loopback, so its links are
+signed paths of the server's own origin, which passes the bytes on (api/store_links.py). A store
+that clients reach is linked to directly.
 
 Runtimes are given the store's own URLs (client.py): they run beside it, or on its network.
 """
@@ -30,7 +31,8 @@ class BadLink(Exception):
 class Link:
     """What the holder of a signed path may do, until ``until`` (Unix time in seconds).
 
-    ``method`` is GET, or PUT of part ``part`` of the upload ``upload_id``, of at most ``most_bytes`` (0: no limit).
+    ``method`` is GET, or PUT of part ``part`` of the upload ``upload_id``, of at most
+    ``most_bytes`` (0: no limit).
     """
 
     method: str
@@ -48,7 +50,8 @@ class Link:
 
 
 def read_link(key: str, *, expires_s: int, save_as: str = "") -> str:
-    """A URL at which a client reads an object, ranges too. Neither the store nor the database is asked.
+    """A URL at which a client reads an object, ranges too. Neither the store nor the database is
+    asked.
 
     ``save_as`` is the name under which a browser keeps it, instead of the key's.
     """
@@ -95,7 +98,8 @@ def is_served_here() -> bool:
 
 
 def misfits_find() -> list[str]:
-    """What of the addresses in the settings clients or runtimes probably cannot use, with what to change."""
+    """What of the addresses in the settings clients or runtimes probably cannot use, with what to
+    change."""
     found = []
     others_come = not is_loopback(f"http://{settings.HOST}")
     if others_come and is_loopback(settings.PUBLIC_URL):

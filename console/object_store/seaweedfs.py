@@ -29,8 +29,8 @@ GRPC_OFFSET = 10_000
 SOCKETS = Path("/tmp")
 GUARD_TIMEOUT_S, POLL_S = 5.0, 0.1
 SOCKET_IS_NEW_S = 60.0
-# What its Go runtime keeps below, by collecting more often. One object of 1.5 GiB leaves 0.9 to 2 GB resident for good
-# without it, and 250 to 280 MB with it, in the same time.
+# What its Go runtime keeps below, by collecting more often. One object of 1.5 GiB leaves 0.9 to 2
+# GB resident for good without it, and 250 to 280 MB with it, in the same time.
 MEMORY_BYTES = 400 << 20
 
 

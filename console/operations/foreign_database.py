@@ -12,8 +12,9 @@ APP = "console"
 
 
 def foreign_database_refuse(*, using: str, **_: object) -> None:
-    """Receiver of ``pre_migrate``. Raises CommandError where migrations were applied that this version does not have:
-    Django would ignore them, and leave the tables of the other version as they are."""
+    """Receiver of ``pre_migrate``. Raises CommandError where migrations were applied that this
+    version does not have: Django would ignore them, and leave the tables of the other version as
+    they are."""
     known = {module.name for module in iter_modules(migrations.__path__)}
     applied = [name for app, name in MigrationRecorder(connections[using]).applied_migrations() if app == APP]
     if foreign := sorted(set(applied) - known):

@@ -53,7 +53,8 @@ def foreign_runtimes_forget() -> list[str]:
 
 
 def leases_revoke() -> int:
-    """Fence off every runtime of this machine, which the reconciler then starts anew; how many there were."""
+    """Fence off every runtime of this machine, which the reconciler then starts anew; how many
+    there were."""
     return Session.objects.filter(place=HERE).exclude(lease_sha256="").update(**NO_LEASE)
 
 

@@ -1,6 +1,7 @@
 """Which of several reconcilers leads: one row, taken for some seconds at a time.
 
-The leader alone starts, watches and ends the sessions of all places; the others stand by, and one of them follows it.
+The leader alone starts, watches and ends the sessions of all places; the others stand by, and one
+of them follows it.
 
 A holder names its process, so that another one beside it sees at once that it was killed and need not wait for the end
 of its time. Beside it: under the same kernel, in the same namespace of pids, for the same user. From anywhere else
@@ -26,7 +27,8 @@ LEASE_S = 10.0  # longer than the longest tick, short enough to wait for when th
 
 @dataclass(frozen=True)
 class LeaderStatus:
-    """That a reconciler leads: how long its last tick took, and how long ago that began, in seconds."""
+    """That a reconciler leads: how long its last tick took, and how long ago that began, in
+    seconds."""
 
     tick_s: float
     age_s: float

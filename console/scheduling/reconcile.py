@@ -79,7 +79,8 @@ class Reconciler:
         self._away = AwayNotes()
 
     def reconcile_once(self) -> bool:
-        """One tick; False when another leads. An error in one session does not keep it from the others."""
+        """One tick; False when another leads. An error in one session does not keep it from the
+        others."""
         now, began = timezone.now(), time.monotonic()
         self.is_idle = False
         self._lead(now)
@@ -110,13 +111,15 @@ class Reconciler:
         return True
 
     def is_due(self) -> bool:
-        """Whether to tick now: after a tick that found nothing to do, only for new work or after ``IDLE_S``."""
+        """Whether to tick now: after a tick that found nothing to do, only for new work or after
+        ``IDLE_S``."""
         if not self.is_idle or time.monotonic() - self._led_at >= IDLE_S:
             return True
         return Session.objects.filter(state__in=(SessionState.QUEUED, *WITH_RUNTIME)).exists()
 
     def _lead(self, now: datetime) -> None:
-        """Whether this one leads until the next tick. Raises DatabaseError where nothing can be written."""
+        """Whether this one leads until the next tick. Raises DatabaseError where nothing can be
+        written."""
         leads = leader_renew(holder=self._holder, now=now, tick_s=self._tick_s)
         is_late = self._last_tick is None or now - self._last_tick > timedelta(seconds=PAUSE_S)
         self._last_tick = now

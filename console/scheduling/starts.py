@@ -139,7 +139,8 @@ class QueuedStarts:
         waiting_note(session, reason, now)
 
     def _model_gone(self, session: Session) -> bool:
-        """Whether its base model or the checkpoint that it began from is gone: each of its runtimes would be refused.
+        """Whether its base model or the checkpoint that it began from is gone: each of its runtimes
+        would be refused.
 
         A session that ran before keeps what it has, suspended, until it is woken; a new one fails at once.
         """

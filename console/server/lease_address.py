@@ -31,9 +31,10 @@ def lease_listener(
 ) -> socket.socket | None:
     """A listening socket for the lease process, or None where runtimes were given another address and no port is set.
 
-    The port of the settings on HOST, else the one of the last start on this machine alone, which is waited for, else a
-    free one. Raises OSError when the port of the settings is taken, or none is free. ``on_lost`` is called with the
-    port of the last start that another program has: the leases of who looks for us there are good no more.
+    The port of the settings on HOST, else the one of the last start on this machine alone, which is
+    waited for, else a free one. Raises OSError when the port of the settings is taken, or none is
+    free. ``on_lost`` is called with the port of the last start that another program has: the leases
+    of who looks for us there are good no more.
     """
     if settings.LEASE_PORT:
         return listen(settings.HOST, settings.LEASE_PORT)
@@ -63,8 +64,8 @@ def runtime_server_url() -> str:
 
 
 def _is_ours(port: int) -> bool:
-    """Not where a server of several processes was started by hand in the folder of an earlier ``manage.py up``, and
-    not while another user of this machine listens there."""
+    """Not where a server of several processes was started by hand in the folder of an earlier
+    ``manage.py up``, and not while another user of this machine listens there."""
     uid = listener_user("127.0.0.1", port)
     return uid is not None and is_trusted(uid)
 

@@ -48,7 +48,8 @@ class RequestMiddleware:
             await send(message)
 
         if scope["path"].startswith(STORE_PREFIX):
-            # Not by address: a wrong link costs no more than a refusal, and a right one may be a body of gigabytes.
+            # Not by address: a wrong link costs no more than a refusal, and a right one may be a
+            # body of gigabytes.
             await self.store(scope, receive, send_with_id)
         else:
             await address_limited(self._serve, scope, receive, send_with_id)

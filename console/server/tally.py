@@ -1,7 +1,8 @@
 """How much of something a process has under way: calls and bytes of the relay, watchers, transfers.
 
-Each web process counts in its own memory: no count waits for a disk and none can fail. Where several serve
-(with Redis), such a limit holds for each of them; it protects a process's memory, not a quota.
+Each web process counts in its own memory: no count waits for a disk and none can fail. Where
+several serve (with Redis), such a limit holds for each of them; it protects a process's memory, not
+a quota.
 """
 
 from collections import Counter

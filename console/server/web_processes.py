@@ -1,4 +1,5 @@
-"""Several web processes of one machine, which need Redis, on one socket that ``manage.py up`` holds.
+"""Several web processes of one machine, which need Redis, on one socket that ``manage.py up``
+holds.
 
 Each has a socket of its own besides, by which it is asked whether it works: on the shared one any other would answer.
 """
@@ -27,7 +28,8 @@ def web_names() -> list[str]:
 
 
 def web_environment() -> dict[str, str]:
-    """The variables that make the workers' metrics add up. Removes what those of an earlier start counted."""
+    """The variables that make the workers' metrics add up. Removes what those of an earlier start
+    counted."""
     folder = _folder()
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "metrics").mkdir(parents=True)

@@ -57,12 +57,13 @@ def config_decide(
     kind: SessionKind = SessionKind.EPISODES,
     start: StartingPoint | None = None,
 ) -> tuple[SessionConfig, MemoryEstimate | None, int | None]:
-    """The effective configuration of a session, the memory that it is predicted to need, and how many bytes one runtime
-    may use there (None: not known). ``start``: where it begins, if not at the base model that ``body`` names.
+    """The effective configuration of a session, the memory that it is predicted to need, and how
+    many bytes one runtime may use there (None: not known). ``start``: where it begins, if not at
+    the base model that ``body`` names.
 
-    Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model or its devices cannot be
-    had, or a state is of another form, DoesNotFit when one runtime may use less memory than it needs at least,
-    Forbidden and BudgetExhausted when the key may not start it.
+    Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model or its
+    devices cannot be had, or a state is of another form, DoesNotFit when one runtime may use less
+    memory than it needs at least, Forbidden and BudgetExhausted when the key may not start it.
     """
     start = start or StartingPoint(body.base_model)
     key_model_check(key=key, base_model=start.base_model)
@@ -95,7 +96,8 @@ def config_decide(
 
 
 def _base_of(start: StartingPoint) -> BaseModel:
-    """Raises UnknownBaseModel, and InvalidRequest where a checkpoint's base model is not on this server any more."""
+    """Raises UnknownBaseModel, and InvalidRequest where a checkpoint's base model is not on this
+    server any more."""
     try:
         return base_model_resolve(start.base_model)
     except (UnknownBaseModel, InvalidRequest) as gone:
@@ -136,14 +138,16 @@ def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | Non
 
 
 def context_longest(model: BaseModel, config: SessionConfig) -> int | None:
-    """The longest context that an engine of this configuration holds; None where that is not known."""
+    """The longest context that an engine of this configuration holds; None where that is not
+    known."""
     shape = base_model_shape(model)
     on_gpu = devices_needed(config=config) > 0
     return None if shape is None else SessionMemory(shape, config, on_gpu=on_gpu).longest_on_cpu() or None
 
 
 def context_check(memory: SessionMemory, engine_nodes: int) -> None:
-    """Raises InvalidRequest for a context that the engine's keys and values cannot hold, with the longest that fits."""
+    """Raises InvalidRequest for a context that the engine's keys and values cannot hold, with the
+    longest that fits."""
     length, longest = memory.config.max_context_length, memory.longest_on_cpu(engine_nodes)
     if longest is not None and length > longest:
         raise _refused(
@@ -195,8 +199,8 @@ def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
 
 
 def memory_limit_bytes(*, place: str, on_gpu: bool) -> int | None:
-    """What one runtime may use there: the launcher's limit, else that of this server's own control group, of which the
-    embedded store has its part.
+    """What one runtime may use there: the launcher's limit, else that of this server's own control
+    group, of which the embedded store has its part.
 
     None with GPUs: how much memory they have is not known here.
     """

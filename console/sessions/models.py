@@ -32,8 +32,9 @@ class Session(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
-    # In the base model's place: what a session of kind serving serves, or the model that one began from. The state that
-    # it began from is loaded over that. No foreign keys; ``started_from`` is for the record: wire.sessions.StartedFrom.
+    # In the base model's place: what a session of kind serving serves, or the model that one began
+    # from. The state that it began from is loaded over that. No foreign keys; ``started_from`` is
+    # for the record: wire.sessions.StartedFrom.
     served_checkpoint_id = models.CharField(max_length=40, blank=True, default="")
     start_state_id = models.CharField(max_length=40, blank=True, default="")
     started_from = models.JSONField(null=True)
@@ -144,9 +145,11 @@ class EpisodePack(models.Model):
 
 
 class EpisodeRecord(models.Model):
-    """An episode as its runtime last reported it, by the columns of ``EpisodeRow`` (``wire.reading.trajectories``).
+    """An episode as its runtime last reported it, by the columns of ``EpisodeRow``
+    (``wire.reading.trajectories``).
 
-    ``agents`` has each label between lines, to look for ``|label|``. ``pack``: its calls and tokens, once stored.
+    ``agents`` has each label between lines, to look for ``|label|``. ``pack``: its calls and
+    tokens, once stored.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="episode_records", db_index=False)

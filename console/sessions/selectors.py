@@ -30,8 +30,8 @@ def session_get(*, project: Project, session_id: str) -> Session:
 
 
 def held_check(*, checkpoint_ids: Collection[str]) -> None:
-    """Raises Conflict while a session serves one of these checkpoints or began from it, and may start again: it would
-    not find the files."""
+    """Raises Conflict while a session serves one of these checkpoints or began from it, and may
+    start again: it would not find the files."""
     uses = Q(served_checkpoint_id__in=checkpoint_ids) | Q(start_state_id__in=checkpoint_ids)
     session = Session.objects.filter(uses).exclude(state__in=ENDED).first()
     if session is not None:

@@ -42,7 +42,8 @@ def session_create(
 
     ``start``: what it begins from, or serves, if that is not the base model that ``body`` names.
 
-    Raises what ``config_decide`` raises, QuotaExceeded, and NotFound for a checkpoint of it that was deleted meanwhile.
+    Raises what ``config_decide`` raises, QuotaExceeded, and NotFound for a checkpoint of it that
+    was deleted meanwhile.
     """
     start = start or StartingPoint(body.base_model)
     config, _, _ = config_decide(body=body, key=key, kind=kind, start=start)
@@ -229,8 +230,9 @@ def _ranks_change(session: Session, ranks: int) -> None:
 def session_wake(*, session: Session) -> Session:
     """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are.
 
-    Raises UnknownBaseModel, InvalidRequest where its base model is not on this server, as after a restore, or the
-    checkpoint that it began from was taken back: its runtimes would be refused one after the other until it fails.
+    Raises UnknownBaseModel, InvalidRequest where its base model is not on this server, as after a
+    restore, or the checkpoint that it began from was taken back: its runtimes would be refused one
+    after the other until it fails.
     """
     if session.state != SessionState.SUSPENDED and session.desired != Desired.SUSPEND:
         return session

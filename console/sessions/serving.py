@@ -91,7 +91,8 @@ def serving_of_model(*, project: Project, key: ApiKey, name: str) -> Session | N
 
 
 def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
-    """The checkpoint that ``name`` is the id of; None for any other name. Raises NotFound, InvalidRequest, Conflict."""
+    """The checkpoint that ``name`` is the id of; None for any other name. Raises NotFound,
+    InvalidRequest, Conflict."""
     if not name.startswith("ckp_"):
         return None
     found = Checkpoint.objects.filter(session__project=project, id=name).select_related("session").first()

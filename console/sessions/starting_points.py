@@ -1,8 +1,9 @@
 """Where the weights of a new session begin: at a base model, or at a checkpoint of its project.
 
-A ``model`` checkpoint stands in the base model's place, with its tokenizer and template; the optimizer begins anew. A
-``state`` is loaded over the base of its own session, with the optimizer's moments. Steps, versions and the schedule of
-the learning rate begin at 0 again. Sizes, limits and what a key may use are those of the base model at the beginning.
+A ``model`` checkpoint stands in the base model's place, with its tokenizer and template; the
+optimizer begins anew. A ``state`` is loaded over the base of its own session, with the optimizer's
+moments. Steps, versions and the schedule of the learning rate begin at 0 again. Sizes, limits and
+what a key may use are those of the base model at the beginning.
 """
 
 from dataclasses import dataclass
@@ -15,14 +16,16 @@ from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionKind, StartedFrom
 
-# What the files of a state depend on. What a request leaves open is as the state has it; other values are refused.
+# What the files of a state depend on. What a request leaves open is as the state has it; other
+# values are refused.
 FORM = ("lora_rank", "lora_alpha", "lora_targets", "zero_stage", "dtype", "offload_optimizer")
 OF_ADAPTERS = {"lora_alpha", "lora_targets"}  # which mean nothing where all weights are trained
 
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """``base_model`` is a name of the catalogue. ``model`` stands in its place, ``state`` is loaded over either."""
+    """``base_model`` is a name of the catalogue. ``model`` stands in its place, ``state`` is loaded
+    over either."""
 
     base_model: str
     model: Checkpoint | None = None
@@ -35,7 +38,8 @@ class StartingPoint:
         return [each.id for each in (self.model, self.state) if each is not None]
 
     def config_complete(self, config: SessionConfig) -> SessionConfig:
-        """``config``, its options of FORM that were left open as the state has them. Raises InvalidRequest."""
+        """``config``, its options of FORM that were left open as the state has them. Raises
+        InvalidRequest."""
         if self.state is None:
             return config
         saved = SessionConfig.model_validate(self.state.session.config)
@@ -51,7 +55,8 @@ class StartingPoint:
             raise InvalidRequest(f"These options do not go with the state {self.state.id}: {said}.") from None
 
     def dtype_check(self, config: SessionConfig, *, devices: int) -> None:
-        """Raises InvalidRequest where the state's weights are of another type; auto depends on where a session runs."""
+        """Raises InvalidRequest where the state's weights are of another type; auto depends on
+        where a session runs."""
         if self.state is not None:
             session = self.state.session
             saved = _dtype(SessionConfig.model_validate(session.config), devices=session.devices)
@@ -84,8 +89,8 @@ def starting_point_of(checkpoint: Checkpoint, *, tinker_path: str | None = None)
         step=checkpoint.step or 0,
         tinker_path=tinker_path,
     )
-    # A Tinker client's state has the weights of its own trainer's form, and the moments of one adapter: a runtime adds
-    # the weights to the base model, and the moments are left.
+    # A Tinker client's state has the weights of its own trainer's form, and the moments of one
+    # adapter: a runtime adds the weights to the base model, and the moments are left.
     if checkpoint.kind == CheckpointKind.MODEL or session.kind == SessionKind.TINKER:
         return StartingPoint(session.base_model, checkpoint, None, record)
     return StartingPoint(session.base_model, _model_under(checkpoint), checkpoint, record)
@@ -105,13 +110,15 @@ def committed_check(checkpoint: Checkpoint) -> None:
 
 
 def start_check(session: Session) -> None:
-    """Raises InvalidRequest where a checkpoint that each start of the session needs is gone or was taken back."""
+    """Raises InvalidRequest where a checkpoint that each start of the session needs is gone or was
+    taken back."""
     for checkpoint_id in filter(None, (session.served_checkpoint_id, session.start_state_id)):
         start_checkpoint(session, checkpoint_id)
 
 
 def start_checkpoint(session: Session, checkpoint_id: str) -> Checkpoint:
-    """One that the session needs at each start. Raises InvalidRequest where it is gone or was taken back."""
+    """One that the session needs at each start. Raises InvalidRequest where it is gone or was taken
+    back."""
     does = "serves" if session.kind == SessionKind.SERVING else "began from"
     found = Checkpoint.objects.filter(id=checkpoint_id, session__project_id=session.project_id)
     checkpoint = found.select_related("session").first()
@@ -125,7 +132,8 @@ def start_checkpoint(session: Session, checkpoint_id: str) -> Checkpoint:
 
 
 def _model_under(state: Checkpoint) -> Checkpoint | None:
-    """What stood in the base model's place when ``state`` was trained. Raises InvalidRequest where that is gone."""
+    """What stood in the base model's place when ``state`` was trained. Raises InvalidRequest where
+    that is gone."""
     session = state.session
     if not session.served_checkpoint_id:
         return None

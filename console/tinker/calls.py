@@ -1,4 +1,5 @@
-"""What the calls of Tinker models returned: kept as runtimes report it, read as columns of a bounded length."""
+"""What the calls of Tinker models returned: kept as runtimes report it, read as columns of a
+bounded length."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -80,7 +81,8 @@ def samplers_count(*, session: Session) -> int:
 
 
 def model_calls(*, session: Session, model_id: str, kind: CallKind, points: int) -> ModelCalls:
-    """Calls of one kind as at most ``points`` points. Raises NotFound for a model of another session."""
+    """Calls of one kind as at most ``points`` points. Raises NotFound for a model of another
+    session."""
     model = session.tinker_models.filter(id=model_id).first()
     if model is None:
         raise NotFound("There is no such model in this session.")

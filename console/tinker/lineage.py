@@ -1,9 +1,10 @@
 """From which saved states a checkpoint came, and what else it was made of.
 
-A session of episodes goes on from its latest committed state whenever a runtime starts, so each earlier state is an
-ancestor: the record has those that are deleted by now too. Before them comes the checkpoint that the session itself
-began from, and what that came from. A Tinker client's model began from a saved state, from its
-base model or from weights that a client uploaded; what it loads later is not recorded.
+A session of episodes goes on from its latest committed state whenever a runtime starts, so each
+earlier state is an ancestor: the record has those that are deleted by now too. Before them comes
+the checkpoint that the session itself began from, and what that came from. A Tinker client's model
+began from a saved state, from its base model or from weights that a client uploaded; what it loads
+later is not recorded.
 """
 
 import json

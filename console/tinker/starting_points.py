@@ -1,4 +1,5 @@
-"""What a client names to begin a session: a base model, or something that its project has trained."""
+"""What a client names to begin a session: a base model, or something that its project has
+trained."""
 
 from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Checkpoint
@@ -13,9 +14,11 @@ MARKS = ("ckp_", "tinker://")  # any other name is one of the catalogue
 
 
 def starting_point(*, project: Project, name: str) -> StartingPoint:
-    """Where a session begins whose base model is given as ``name``. Of checkpoints the project's own alone are found.
+    """Where a session begins whose base model is given as ``name``. Of checkpoints the project's
+    own alone are found.
 
-    Raises InvalidRequest for what no session can begin from, Conflict for what is not committed, NotFound.
+    Raises InvalidRequest for what no session can begin from, Conflict for what is not committed,
+    NotFound.
     """
     if not name.startswith(MARKS):
         return StartingPoint(name)

@@ -71,9 +71,9 @@ class TinkerScript(SessionRollouts):
     ) -> None:
         """Start a session on ``base_model``, or attach to the running ``session_id``; returns when it is ready.
 
-        ``base_model`` is a name of the catalogue, or what the key's project has trained: the id of a checkpoint
-        (``"ckp_..."``) or a Tinker client's path (``"tinker://..."``). A ``model`` gives its weights, a ``state`` the
-        optimizer's moments too; steps count from 0.
+        ``base_model`` is a name of the catalogue, or what the key's project has trained: the id of
+        a checkpoint (``"ckp_..."``) or a Tinker client's path (``"tinker://..."``). A ``model``
+        gives its weights, a ``state`` the optimizer's moments too; steps count from 0.
 
         ``base_url`` and ``api_key`` default to TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. ``config`` are the
         fields of SessionConfig. ``priority``: among the project's own queued sessions, higher goes first. ``budget``:
@@ -85,9 +85,9 @@ class TinkerScript(SessionRollouts):
         ``on_progress(state, phase, queue_position)`` is called as the start goes on; without it the log has after five
         seconds what the session waits for.
 
-        Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, NotFound, SessionFailed,
-        ServerUnreachable, IncompatibleServer, WaitTimeout. A session that was made here and did not become ready is
-        stopped again.
+        Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, NotFound,
+        SessionFailed, ServerUnreachable, IncompatibleServer, WaitTimeout. A session that was made
+        here and did not become ready is stopped again.
         """
         given = {
             "base_url": base_url,

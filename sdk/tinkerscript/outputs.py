@@ -19,7 +19,8 @@ class WorkflowOutput(wire.WorkflowOutput):
     if not TYPE_CHECKING:  # type checkers know the fields
 
         def __init__(self, **fields: Any) -> None:
-            """Raises InvalidReward and InvalidRequest where the fault is made, not where the episode is ended."""
+            """Raises InvalidReward and InvalidRequest where the fault is made, not where the
+            episode is ended."""
             try:
                 super().__init__(**_checked(fields))
             except ValidationError as failure:
@@ -52,7 +53,8 @@ def workflow_output(said: Any) -> WorkflowOutput:
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an output: rewards as finite floats, nothing that was left out. Raises InvalidReward."""
+    """The fields of an output: rewards as finite floats, nothing that was left out. Raises
+    InvalidReward."""
     fields = dict(given)
     if "reward" not in fields:
         raise InvalidReward("The workflow output has no reward.")

@@ -35,7 +35,8 @@ _libc = ctypes.CDLL(None)
 
 
 class Signals:
-    """Of a program that keeps children. From its construction on a signal ends ``wait``, the end of a child too."""
+    """Of a program that keeps children. From its construction on a signal ends ``wait``, the end of
+    a child too."""
 
     def __init__(self) -> None:
         self.asked = 0  # how often we were asked to end
@@ -44,7 +45,8 @@ class Signals:
             signal.signal(number, self._on_signal)
 
     def wait(self, timeout_s: float) -> None:
-        """Until a signal arrives, at most so long. One that arrived since the last wait ends it immediately."""
+        """Until a signal arrives, at most so long. One that arrived since the last wait ends it
+        immediately."""
         with suppress(Empty):
             self._arrived.get(timeout=timeout_s)
 

@@ -42,7 +42,8 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
 
 
 def _refuse_named(options: LauncherOptions) -> None:
-    """Raise ImproperlyConfigured where a setting asks for devices that the engine here cannot use."""
+    """Raise ImproperlyConfigured where a setting asks for devices that the engine here cannot
+    use."""
     named = {"TINKERSCRIPT_RUNTIME_GPUS": options.resources.gpus, "TINKERSCRIPT_DEVICES": options.devices}
     if asked := next((name for name, given in named.items() if given), None):
         raise ImproperlyConfigured(
@@ -52,7 +53,8 @@ def _refuse_named(options: LauncherOptions) -> None:
 
 
 def gpus_unused(options: LauncherOptions) -> str:
-    """What to tell whoever starts a server on a machine with GPUs whose runtimes cannot use them; "" elsewhere."""
+    """What to tell whoever starts a server on a machine with GPUs whose runtimes cannot use them;
+    "" elsewhere."""
     if options.name != "process" or engine_build() == FOR_GPUS or shutil.which("nvidia-smi") is None:
         return ""
     try:

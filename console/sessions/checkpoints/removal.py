@@ -36,12 +36,14 @@ def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) 
 
 
 def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
-    """Remove a checkpoint that nothing needs. Raises Conflict while a session serves it, or began from it.
+    """Remove a checkpoint that nothing needs. Raises Conflict while a session serves it, or began
+    from it.
 
     A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
     """
     with transaction.atomic():
-        # A session that is about to use it waits for the row, or is seen here (services.session_create).
+        # A session that is about to use it waits for the row, or is seen here
+        # (services.session_create).
         Checkpoint.objects.select_for_update().filter(id=checkpoint.id).first()
         held_check(checkpoint_ids=[checkpoint.id])
         Removal.objects.create(prefix=checkpoint_key(checkpoint, ""))

@@ -18,7 +18,8 @@ from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocument
 
 
 def documents_export(*, project: Project, session_id: str, after: int, limit: int) -> EpisodeDocuments:
-    """One page of the documents that are in the store, with links to their packs. Raises NotFound."""
+    """One page of the documents that are in the store, with links to their packs. Raises
+    NotFound."""
     session = session_get(project=project, session_id=session_id)
     rows = EpisodeRecord.objects.filter(session=session, pack__isnull=False, seq__gt=after)
     page = list(rows.select_related("pack").order_by("seq")[: limit + 1])

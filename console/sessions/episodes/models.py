@@ -18,7 +18,8 @@ class EpisodeTextBlock(models.Model):
 
 
 class EpisodeAnnotation(models.Model):
-    """What one person says of an episode. The row of the episode may be reported again: so it stands beside it."""
+    """What one person says of an episode. The row of the episode may be reported again: so it
+    stands beside it."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="annotations", db_index=False)
     episode_id = models.CharField(max_length=64)

@@ -133,7 +133,8 @@ def devices_serving() -> int:
 
 
 def device_bytes(place: str) -> int | None:
-    """The memory of the smallest GPU of ``place``: of the setting, else of this machine's own GPUs by their driver.
+    """The memory of the smallest GPU of ``place``: of the setting, else of this machine's own GPUs
+    by their driver.
 
     None where neither gives it: an image, or a cluster, may be on other machines.
     """

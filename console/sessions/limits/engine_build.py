@@ -1,4 +1,5 @@
-"""Which build of the engine the environment of this server has, which runs the runtimes of the launcher process."""
+"""Which build of the engine the environment of this server has, which runs the runtimes of the
+launcher process."""
 
 import importlib.metadata
 from functools import cache

@@ -1,4 +1,5 @@
-"""The queue of this server: who starts next, and where each session stands. The rules are those of ``turns.py``.
+"""The queue of this server: who starts next, and where each session stands. The rules are those of
+``turns.py``.
 
 Each question reads the queue and puts it in order: some 0.1 s of CPU where 10,000 wait.
 """
@@ -40,7 +41,8 @@ def _waiting_rows(queued: QuerySet[Session]) -> Iterator[Waiting]:
 
 
 def _slots_freed(queued: QuerySet[Session]) -> dict[Owner, int]:
-    """When the last runtime that is over ended, of each person of these sessions; microseconds since 1970."""
+    """When the last runtime that is over ended, of each person of these sessions; microseconds
+    since 1970."""
     ended = {"slot_freed_at__isnull": False}
     people = User.objects.filter(id__in=queued.values("person_id"), **ended)
     projects = Project.objects.filter(id__in=queued.filter(person_id=None).values("project_id"), **ended)
@@ -52,8 +54,8 @@ def _slots_freed(queued: QuerySet[Session]) -> dict[Owner, int]:
 def queue_next(*, slots: Mapping[str, int]) -> list[str]:
     """The ids of the sessions that start now, given so many free slots at each place.
 
-    One whose place is full lets those of other places go by. Those whose place is not there any more are among them:
-    their start says so.
+    One whose place is full lets those of other places go by. Those whose place is not there any
+    more are among them: their start says so.
     """
     left, elsewhere = Counter(slots), _elsewhere()
     chosen: list[str] = []
@@ -98,7 +100,8 @@ def queue_places(session_ids: Iterable[str]) -> dict[str, tuple[int, bool]]:
 
 
 def queue_look(sessions: Iterable[Session]) -> dict[str, int]:
-    """As ``queue_positions``, of sessions that were read before: of none that is queued nothing is read again."""
+    """As ``queue_positions``, of sessions that were read before: of none that is queued nothing is
+    read again."""
     return queue_positions(session.id for session in sessions if session.state == SessionState.QUEUED)
 
 

@@ -41,7 +41,8 @@ def device_quota_check(*, project: Project, devices: int) -> None:
 def device_quota_recheck(*, session: Session) -> None:
     """Raises Conflict where what has been started since its turn was found leaves its project too few devices.
 
-    Call it in the transaction that starts it: the lead may have passed to another reconciler meanwhile.
+    Call it in the transaction that starts it: the lead may have passed to another reconciler
+    meanwhile.
     """
     held = Project.objects.select_for_update(no_key=True).filter(id=session.project_id, device_quota__isnull=False)
     row = held.first()

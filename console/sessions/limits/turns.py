@@ -61,9 +61,9 @@ class Turn(NamedTuple):
 class Occupied:
     """What people and projects have beside the queue.
 
-    ``running`` counts the runtimes of a project, ``people`` those of a person, ``used`` a project's devices, of which
-    ``limits`` is how many it may use (absent: any). ``freed`` is when the last runtime of a person that is over ended
-    (microseconds since 1970; absent: none).
+    ``running`` counts the runtimes of a project, ``people`` those of a person, ``used`` a project's
+    devices, of which ``limits`` is how many it may use (absent: any). ``freed`` is when the last
+    runtime of a person that is over ended (microseconds since 1970; absent: none).
     """
 
     running: Counter[str] = field(default_factory=Counter)

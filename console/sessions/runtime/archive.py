@@ -18,7 +18,8 @@ from tinkerscript.wire.episodes import EpisodeExport, EpisodeFile
 
 
 def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
-    """Links to every part, in every state of the session. Raises NotFound, Conflict while there is none."""
+    """Links to every part, in every state of the session. Raises NotFound, Conflict while there is
+    none."""
     session = session_get(project=project, session_id=session_id)
     parts = list(session.archive_parts.order_by("number"))
     if not parts:

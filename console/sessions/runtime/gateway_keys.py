@@ -9,7 +9,8 @@ from tinkerscript.wire import episode_key
 
 
 def relay_key(*, session_id: str, lease_sha256: str) -> str:
-    """What the control plane sends in X-Relay-Key to this session's gateway of this launch, and to no other's.
+    """What the control plane sends in X-Relay-Key to this session's gateway of this launch, and to
+    no other's.
 
     ``lease_sha256`` stands for the launch: each has a lease of its own, of 256 random bits.
     """

@@ -15,7 +15,8 @@ from tinkerscript.wire.sessions import SessionKind
 
 
 def starting_points(row: Session) -> dict[str, Any]:
-    """What an Assignment has of where its session begins and goes on. Raises InvalidRequest as ``served_point``."""
+    """What an Assignment has of where its session begins and goes on. Raises InvalidRequest as
+    ``served_point``."""
     return {
         "resume_from": resume_point(row) if row.kind == SessionKind.EPISODES else None,
         "starts_from": starting_state(row),
@@ -38,7 +39,8 @@ def starting_state(row: Session) -> ResumePoint | None:
 
 
 def served_point(row: Session) -> ResumePoint | None:
-    """What stands in the base model's place. Raises InvalidRequest for a checkpoint that is gone or was taken back."""
+    """What stands in the base model's place. Raises InvalidRequest for a checkpoint that is gone or
+    was taken back."""
     return _point(start_checkpoint(row, row.served_checkpoint_id)) if row.served_checkpoint_id else None
 
 

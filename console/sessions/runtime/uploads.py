@@ -79,7 +79,8 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
 
 
 def checkpoint_fail(*, session: Session, body: CheckpointFailure) -> None:
-    """An ordered checkpoint cannot be made: it fails with its cause, and the session goes on. Raises StaleLease."""
+    """An ordered checkpoint cannot be made: it fails with its cause, and the session goes on.
+    Raises StaleLease."""
     with transaction.atomic():
         row = lease_lock(session)
         checkpoint = Checkpoint.objects.filter(id=body.checkpoint_id, session=row).first()

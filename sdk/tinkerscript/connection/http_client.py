@@ -82,7 +82,8 @@ SERVER_HINT = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its 
 def unreachable(
     base_url: str, failure: httpx.TransportError, *, proxy: str | None, hint: str = SERVER_HINT
 ) -> ServerUnreachable:
-    """The error of a try that got no response. ``hint`` is what to do where the failure does not show it."""
+    """The error of a try that got no response. ``hint`` is what to do where the failure does not
+    show it."""
     status = None
     if isinstance(failure, httpx.ProxyError) and "407" in str(failure):
         hint, status = HINTS[407], 407  # not tried again

@@ -32,7 +32,8 @@ def describe(view: SessionView) -> str:
 def not_ready_in_time(
     session_id: str, waited_s: float, busy: SessionNotReady, *, state: str, position: int | None
 ) -> WaitTimeout:
-    """The error of a wait for a session that reached its bound: its state, and its position in the queue."""
+    """The error of a wait for a session that reached its bound: its state, and its position in the
+    queue."""
     queued = f", position {position} in the queue" if position is not None else ""
     return WaitTimeout(
         f"Session {session_id} was not ready in {waited_s:g} s (state: {state}{queued}): {busy.message}",

@@ -113,11 +113,10 @@ class Transport:
     ) -> R | None:
         """Send, retry while the server is away or busy, and return the parsed body (None when ``response`` is None).
 
-        A POST without ``idempotent_key`` is given one. Lost connections and the statuses of retries.py are tried
-        again until ``retry_timeout_s`` (0: one try). Every other error, and 503 ``session_not_ready``, is raised at
-        once.
-        Raises the tree of ``errors``: ServerUnreachable when no response came, UnexpectedAnswer when it has another
-        shape.
+        A POST without ``idempotent_key`` is given one. Lost connections and the statuses of
+        retries.py are tried again until ``retry_timeout_s`` (0: one try). Every other error, and
+        503 ``session_not_ready``, is raised at once. Raises the tree of ``errors``:
+        ServerUnreachable when no response came, UnexpectedAnswer when it has another shape.
         """
         headers = dict(self._headers)
         if method == "POST":

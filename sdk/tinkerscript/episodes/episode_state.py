@@ -18,7 +18,8 @@ log = logging.getLogger("tinkerscript")
 
 
 class EpisodeState:
-    """An episode from its begin to its end, as this process knows it. ``on_closed(self)`` is called once it is over."""
+    """An episode from its begin to its end, as this process knows it. ``on_closed(self)`` is called
+    once it is over."""
 
     def __init__(self, api: SessionApi, episode_id: str, *, on_closed: "Callable[[EpisodeState], object]") -> None:
         self.id = episode_id

@@ -20,7 +20,8 @@ log = logging.getLogger("tinkerscript")
 
 
 class NeverEnded:
-    """Of one session: episodes in a row, of all threads and tasks, that were begun and not ended."""
+    """Of one session: episodes in a row, of all threads and tasks, that were begun and not
+    ended."""
 
     def __init__(self) -> None:
         self._in_a_row = 0

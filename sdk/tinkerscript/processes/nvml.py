@@ -1,8 +1,9 @@
-"""What NVIDIA's driver reports of the GPUs that this process sees, read from its library (NVML) without a package.
+"""What NVIDIA's driver reports of the GPUs that this process sees, read from its library (NVML)
+without a package.
 
-Functions and structures: https://docs.nvidia.com/deploy/nvml-api. A call that a device, or a library of an older
-driver, does not support gives None. How CUDA names devices: the CUDA C++ Programming Guide, "CUDA Environment
-Variables".
+Functions and structures: https://docs.nvidia.com/deploy/nvml-api. A call that a device, or a
+library of an older driver, does not support gives None. How CUDA names devices: the CUDA C++
+Programming Guide, "CUDA Environment Variables".
 """
 
 import ctypes
@@ -35,7 +36,8 @@ class _Memory(ctypes.Structure):
 
 
 class Nvml:
-    """The driver's library, loaded once. A call of it may take long: not for a thread that others wait for.
+    """The driver's library, loaded once. A call of it may take long: not for a thread that others
+    wait for.
 
     ``visible`` and ``order`` are CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
     """
@@ -60,10 +62,11 @@ class Nvml:
         return min((size for size in sizes if size is not None), default=None)
 
     def _visible(self, visible: str | None, *, by_bus: bool) -> list[ctypes.c_void_p]:
-        """The GPUs that CUDA shows this process, whose list ends before the first name that is of none.
+        """The GPUs that CUDA shows this process, whose list ends before the first name that is of
+        none.
 
-        NVML numbers them by the PCI bus, and CUDA only where it is told to. Elsewhere a number among GPUs of several
-        kinds may be of another one: no GPU is shown then.
+        NVML numbers them by the PCI bus, and CUDA only where it is told to. Elsewhere a number
+        among GPUs of several kinds may be of another one: no GPU is shown then.
         """
         devices = self._all()
         if visible is None:
@@ -92,7 +95,8 @@ class Nvml:
         return devices
 
     def _named(self, name: str, devices: list[ctypes.c_void_p | None]) -> ctypes.c_void_p | None:
-        """A device by its number, the first characters of its UUID, or the UUID of a part of one (MIG)."""
+        """A device by its number, the first characters of its UUID, or the UUID of a part of one
+        (MIG)."""
         if name.isdecimal():
             return devices[int(name)] if int(name) < len(devices) else None
         if name.startswith("MIG-"):
@@ -134,7 +138,8 @@ class Nvml:
 def nvml_open(library: str = LIBRARY, *, visible: str | None = None) -> Nvml | None:
     """The driver's library, or None where there is none or it has no device to show.
 
-    ``visible`` names devices in the order of the PCI bus; without it they are those that CUDA shows this process.
+    ``visible`` names devices in the order of the PCI bus; without it they are those that CUDA shows
+    this process.
     """
     try:
         loaded = ctypes.CDLL(library)

@@ -1,10 +1,11 @@
 """Which user of this machine has the other end of a connection, before anything is sent over it.
 
-A port is a number that any user can listen on once the program that had it is gone: a secret, a prompt or a file that
-is sent to it is theirs then, and what comes back is forged. The kernel knows whose each end is and is asked with
-sock_diag(7): one question of some 15 microseconds for each new connection, none for one that is kept. Where that is
-not to be had (a service confined to some families of sockets), it is read in /proc/net/tcp (proc(5)), which takes
-milliseconds. An end on another machine, or in another network namespace, is in neither: nothing is said about that.
+A port is a number that any user can listen on once the program that had it is gone: a secret, a
+prompt or a file that is sent to it is theirs then, and what comes back is forged. The kernel knows
+whose each end is and is asked with sock_diag(7): one question of some 15 microseconds for each new
+connection, none for one that is kept. Where that is not to be had (a service confined to some
+families of sockets), it is read in /proc/net/tcp (proc(5)), which takes milliseconds. An end on
+another machine, or in another network namespace, is in neither: nothing is said about that.
 """
 
 import errno
@@ -38,7 +39,8 @@ _said_at: dict[str, float] = {}
 
 
 class StrangersPort(ConnectionError):
-    """Another user of this machine has the other end of a connection, or it is closed already. Nothing was sent."""
+    """Another user of this machine has the other end of a connection, or it is closed already.
+    Nothing was sent."""
 
 
 class Address(NamedTuple):
@@ -50,7 +52,8 @@ class Address(NamedTuple):
 
 
 class End(NamedTuple):
-    """A socket as the kernel lists it. Without an inode it is no process's: closed, or not accepted yet."""
+    """A socket as the kernel lists it. Without an inode it is no process's: closed, or not accepted
+    yet."""
 
     state: int
     uid: int
@@ -58,10 +61,12 @@ class End(NamedTuple):
 
 
 def peer_verify(connection: Any) -> None:
-    """Raises StrangersPort, in words that say what to do, unless the other end of ``connection`` is ours.
+    """Raises StrangersPort, in words that say what to do, unless the other end of ``connection`` is
+    ours.
 
-    Ours is what this user, root, or one that TINKERSCRIPT_TRUSTED_USERS names has, and what is on another machine.
-    ``connection`` is a connected socket, or what an event loop gives in its place. Call it before the first byte.
+    Ours is what this user, root, or one that TINKERSCRIPT_TRUSTED_USERS names has, and what is on
+    another machine. ``connection`` is a connected socket, or what an event loop gives in its place.
+    Call it before the first byte.
     """
     uid = peer_user(connection)
     if uid is None or is_trusted(uid):
@@ -79,7 +84,8 @@ def peer_verify(connection: Any) -> None:
 
 
 def peer_user(connection: Any) -> int | None:
-    """The user of the other end of a TCP connection; None where it is on another machine. Raises StrangersPort."""
+    """The user of the other end of a TCP connection; None where it is on another machine. Raises
+    StrangersPort."""
     here, there = _address(connection.getsockname()), _address(connection.getpeername())
     try:
         with closing(_Kernel()) as kernel:
@@ -90,8 +96,9 @@ def peer_user(connection: Any) -> int | None:
                     return None
                 raise OSError(errno.ENOENT, "the kernel lists no TCP socket, or this one is closed")
             if not end.inode:
-                # Of one that waits to be accepted, whose the listener is. It is alive while this still waits: so the
-                # second look, without which the listener could be another's that came after.
+                # Of one that waits to be accepted, whose the listener is. It is alive while this
+                # still waits: so the second look, without which the listener could be another's
+                # that came after.
                 listener = kernel.find(there, _anywhere(there))
                 end = kernel.find(there, here) or end
                 return _user(end, listener)
@@ -103,7 +110,8 @@ def peer_user(connection: Any) -> int | None:
 
 
 def listener_user(host: str, port: int) -> int | None:
-    """Who listens where a connection to this address would arrive; None where nobody of this machine does."""
+    """Who listens where a connection to this address would arrive; None where nobody of this
+    machine does."""
     there = _address((host, port))
     try:
         with closing(_Kernel()) as kernel:
@@ -120,7 +128,8 @@ def is_trusted(uid: int) -> bool:
 
 @lru_cache(maxsize=8)
 def trusted_users(text: str) -> frozenset[int]:
-    """The users that ``name,name`` or their numbers name. Raises ValueError for one that is not there."""
+    """The users that ``name,name`` or their numbers name. Raises ValueError for one that is not
+    there."""
     found = set()
     for name in filter(None, map(str.strip, text.split(","))):
         try:
