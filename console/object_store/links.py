@@ -63,7 +63,7 @@ def read_link(key: str, *, expires_s: int, save_as: str = "") -> str:
 def write_link(key: str, upload_id: str, part: int, *, expires_s: int, most_bytes: int) -> str:
     """A URL at which a client writes one part (from 1 on) by PUT.
 
-    The server refuses more than ``most_bytes``; another store takes what its URLs do not say.
+    This server refuses more than ``most_bytes``. The URL of an outside store has no limit of size.
     """
     if is_served_here():
         return _sign(Link("PUT", key, _until(expires_s), upload_id=upload_id, part=part, most_bytes=most_bytes))

@@ -199,7 +199,7 @@ def _listed_user(here: Address, there: Address) -> int | None:
     if end is None:
         if here.packed != there.packed:
             return None
-        raise StrangersPort(f"the kernel does not say whose port {there.port} of this machine is")
+        raise StrangersPort(f"the kernel lists no owner of port {there.port} of this machine")
     return _user(end, _listed_listener(table, there))
 
 
