@@ -1,4 +1,5 @@
-"""Checkpoints that were ordered. One that cannot be made fails by itself, with its cause, and training goes on."""
+"""Checkpoints that were ordered. One that cannot be made fails by itself, with its cause, and
+training goes on."""
 
 import logging
 

@@ -107,9 +107,9 @@ def devices_verify(gpus: int) -> None:
         raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime{why}")
     if not found:
         raise PlacementImpossible(
-            "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs: set "
-            "TINKERSCRIPT_RUNTIME_GPUS, or TINKERSCRIPT_RUNTIME_IMAGE to an image with the build for CPUs, or install "
-            f"that here (BUILD=cpu). {_no_device()}"
+            "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs: set"
+            " TINKERSCRIPT_RUNTIME_GPUS, or TINKERSCRIPT_RUNTIME_IMAGE to an image with the build"
+            f" for CPUs, or install that here (BUILD=cpu). {_no_device()}"
         )
 
 
@@ -121,14 +121,16 @@ def _no_device() -> str:
 
 
 def no_device_words(cuda: str | None, driver: str) -> str:
-    """Why torch sees none: ``cuda`` that it is built for, None for a CPU; ``driver``, "" where there is none."""
+    """Why torch sees none: ``cuda`` that it is built for, None for a CPU; ``driver``, "" where
+    there is none."""
     if not driver:
         return "nvidia-smi shows none either: this machine has no NVIDIA driver, or its container was given no device."
     if cuda is None:
         return f"torch is its build for CPUs, and the machine has driver {driver}: {INSTALL} installs that for CUDA."
     return (
-        f"torch is built for CUDA {cuda}, and the machine has driver {driver}: CUDA 13 needs driver 580 or newer. Where"
-        " the driver is new enough, look at CUDA_VISIBLE_DEVICES and at the rights of /dev/nvidia*."
+        f"torch is built for CUDA {cuda}, and the machine has driver {driver}: CUDA 13 needs driver"
+        " 580 or newer. Where the driver is new enough, look at CUDA_VISIBLE_DEVICES and at the"
+        " rights of /dev/nvidia*."
     )
 
 

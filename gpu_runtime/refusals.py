@@ -103,8 +103,9 @@ class EmptyEpisode(ClientError):
     status = 422
     code = ErrorCode.EMPTY_EPISODE
     hint = (
-        "No call with its key has arrived. Call the model with the base_url and the api_key that begin_episode() gave,"
-        " not with a key of your own, before you end it, or abandon the episode."
+        "No call with its key has arrived. Call the model with the base_url and the api_key that"
+        " begin_episode() gave, not with a key of your own, before you end it, or abandon the"
+        " episode."
     )
 
 
@@ -146,12 +147,13 @@ class VolumeFull(GatewayError):
 
 
 def prompt_too_long(maximum: int, tokens: int, param: str, *, is_exact: bool = True) -> PromptTooLong:
-    """The refusal of a prompt of so many ``tokens``, or of at least so many, that no answer has room after it."""
+    """The refusal of a prompt of so many ``tokens``, or of at least so many, that no answer has
+    room after it."""
     counted = f"{tokens} tokens" if is_exact else f"more than {tokens} tokens"
     wanted = -(-(tokens + ROOM) // 1024) * 1024
     return PromptTooLong(
-        f"this model's maximum context length is {maximum} tokens, and the prompt is {counted}, which leaves no"
-        " room for an answer",
+        f"this model's maximum context length is {maximum} tokens, and the prompt is {counted},"
+        " which leaves no room for an answer",
         tokens=tokens,
         maximum=maximum,
         hint="Shorten the messages, or create the session with a larger max_context_length: this prompt and an answer"

@@ -10,7 +10,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
-from tinkerscript.wire.runtime import PHASE_TINKER, Assignment, ResumePoint, RuntimeStage, StopReason
+from tinkerscript.wire.runtime import (
+    PHASE_TINKER,
+    Assignment,
+    ResumePoint,
+    RuntimeStage,
+    StopReason,
+)
 from tinkerscript.wire.tinker.messages import (
     ModelSource,
     NamedCheckpoint,

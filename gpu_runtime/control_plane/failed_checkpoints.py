@@ -13,7 +13,8 @@ FAIL_S = 60.0  # for the control plane to take it
 
 
 async def upload_failed(agent: Agent, checkpoint_id: str | None, fault: StoreUnavailable) -> None:
-    """The files of a checkpoint did not reach the store: an ordered one fails, or heartbeats bring it again."""
+    """The files of a checkpoint did not reach the store: an ordered one fails, or heartbeats bring
+    it again."""
     if checkpoint_id is not None and isinstance(fault, UploadRefused):
         await checkpoint_give_up(agent, checkpoint_id, fault)
     elif checkpoint_id is not None:

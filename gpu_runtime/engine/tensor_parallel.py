@@ -1,7 +1,8 @@
 """Over how many devices one engine spreads its model, and which part of their memory it takes.
 
-The fewest that it fits, because every layer then waits for all of them. Arithmetic on the model's folder and the memory
-of a device, before anything is started; what an engine leaves to a trainer on its device is in device_memory.py.
+The fewest that it fits, because every layer then waits for all of them. Arithmetic on the model's
+folder and the memory of a device, before anything is started; what an engine leaves to a trainer on
+its device is in device_memory.py.
 
 Bytes on each of n devices: weights / n, keys and values of one whole context / n (the heads of keys are shared out, and
 copied where there are fewer than devices), and WORK_BYTES.
@@ -27,9 +28,11 @@ WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round numbe
 
 @dataclass(frozen=True)
 class EngineNeeds:
-    """What one engine holds in all, and what its layers can be divided by; ``weight_bytes`` 0: not known.
+    """What one engine holds in all, and what its layers can be divided by; ``weight_bytes`` 0: not
+    known.
 
-    ``kept_bytes`` is what a trainer's rank keeps on each of its devices, None where they are the engine's own.
+    ``kept_bytes`` is what a trainer's rank keeps on each of its devices, None where they are the
+    engine's own.
     """
 
     weight_bytes: int
@@ -50,8 +53,8 @@ class EngineNeeds:
 
 @dataclass(frozen=True)
 class EngineDevices:
-    """``tensor_parallel`` devices of each engine, and the part of their memory that it takes (None: vLLM's default of
-    vllm_process.py, where sizes are not known)."""
+    """``tensor_parallel`` devices of each engine, and the part of their memory that it takes (None:
+    vLLM's default of vllm_process.py, where sizes are not known)."""
 
     tensor_parallel: int = 1
     memory_share: float | None = None
@@ -103,8 +106,8 @@ def engine_devices_plan(
 def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: int | None) -> int:
     """How many of the engine's ``devices``, each with ``memory_bytes`` (None: not known), one engine spreads over.
 
-    Raises PlacementImpossible where not even the weights fit, or beside a trainer the weights and one context: it would
-    serve until the first step, and not after it.
+    Raises PlacementImpossible where not even the weights fit, or beside a trainer the weights and
+    one context: it would serve until the first step, and not after it.
     """
     if not needs.weight_bytes or memory_bytes is None:
         return 1
@@ -118,10 +121,11 @@ def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: in
         return most
     if needs.kept_bytes is not None:
         raise PlacementImpossible(
-            f"engine and trainer share GPUs of {memory_bytes / GIB:.1f} GiB. Between two steps the trainer keeps"
-            f" {needs.kept_bytes / GIB:.1f} GiB of each, so that an engine may use {usable / GIB:.1f} GiB; its weights"
-            f" and one context are {(needs.weight_bytes / most + context) / GIB:.1f} GiB there. Set"
-            " offload_optimizer, which keeps 12 bytes a weight on the host, or give the session another GPU"
+            f"engine and trainer share GPUs of {memory_bytes / GIB:.1f} GiB. Between two steps the"
+            f" trainer keeps {needs.kept_bytes / GIB:.1f} GiB of each, so that an engine may use"
+            f" {usable / GIB:.1f} GiB; its weights and one context are"
+            f" {(needs.weight_bytes / most + context) / GIB:.1f} GiB there. Set offload_optimizer,"
+            " which keeps 12 bytes a weight on the host, or give the session another GPU"
         )
     raise PlacementImpossible(
         f"the engine's weights are {needs.weight_bytes / GIB:.1f} GiB, {needs.weight_bytes / most / GIB:.1f} GiB on"

@@ -90,9 +90,9 @@ class VllmEngine:
         """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported, ModelUnsupported; over
         several nodes NodesDiffer, PlacementImpossible.
 
-        ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
-        ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``, of
-        whose memory they take ``memory_share``.
+        ``gpus`` are what its processes may see, the engine's own first; none: whatever this process
+        sees. ``tensor_parallel`` processes share each layer, every one on a device of its own: the
+        first of ``gpus``, of whose memory they take ``memory_share``.
         ``others`` are its parts on other nodes, whom it ends with itself; the caller, where it does not start.
         ``awaits_weights``: nothing is sampled before ``load_weights``.
         """
@@ -185,13 +185,13 @@ class VllmEngine:
     async def load_weights(self, folder: Path, version: int) -> None:
         """Let calls in flight finish, or stop between two tokens; take the weights, forget what is cached, go on.
 
-        Raises DeviceMemoryShort, EngineDead, WeightsRefused. After any of them nothing is sampled any more: by which
-        weights is not known.
+        Raises DeviceMemoryShort, EngineDead, WeightsRefused. After any of them nothing is sampled
+        any more: by which weights is not known.
         """
         await self._pause_admission()
         async with self._turn("taking the new weights", HANDOVER_S):
-            # Not vLLM's own pause_generation: it sleeps, for outputs on their way. Ours have arrived, or say
-            # themselves which weights they are of.
+            # Not vLLM's own pause_generation: it sleeps, for outputs on their way. Ours have
+            # arrived, or say themselves which weights they are of.
             await self.llm.engine_core.pause_scheduler_async(self._pause_mode, True)
             taken = await self.llm.collective_rpc("take_weights", args=(str(folder),))
             if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
@@ -203,7 +203,8 @@ class VllmEngine:
     async def sleep(self) -> None:
         """Let calls in flight finish, or stop between two tokens; keep the weights in host memory, free the device's.
 
-        vLLM's level 1: a step that is refused needs the old weights back. Raises DeviceMemoryShort, EngineDead.
+        vLLM's level 1: a step that is refused needs the old weights back. Raises DeviceMemoryShort,
+        EngineDead.
         """
         await self._pause_admission()
         async with self._turn("freeing its device", SLEEP_S):

@@ -1,4 +1,5 @@
-"""How vLLM's processes are started here (environment, executor, type of the weights), and how they ended or failed."""
+"""How vLLM's processes are started here (environment, executor, type of the weights), and how they
+ended or failed."""
 
 import asyncio
 import os
@@ -46,7 +47,8 @@ def executor(tensor_parallel: int) -> str:
 
 
 def placed(*, tensor_parallel: int, shares_device: bool, memory_share: float | None = None) -> dict[str, Any]:
-    """What vLLM is told of the devices that an engine has. ``memory_share``: of their memory (None: not planned)."""
+    """What vLLM is told of the devices that an engine has. ``memory_share``: of their memory (None:
+    not planned)."""
     usual = SHARED_SHARE if shares_device else OWN_SHARE
     return {
         "distributed_executor_backend": executor(tensor_parallel),
@@ -174,10 +176,11 @@ async def failed_call(llm: "AsyncLLM", error: Exception, doing: str = "generatin
 
 @asynccontextmanager
 async def device_turn(llm: "AsyncLLM", doing: str, limit_s: float, memory_share: float | None) -> AsyncIterator[None]:
-    """A call of vLLM about the memory of its devices, ``doing`` in words, which ends within ``limit_s``.
+    """A call of vLLM about the memory of its devices, ``doing`` in words, which ends within
+    ``limit_s``.
 
-    Raises DeviceMemoryShort where the devices have too little, which the next start would meet again; EngineDead for
-    every other failure; WeightsRefused as it is.
+    Raises DeviceMemoryShort where the devices have too little, which the next start would meet
+    again; EngineDead for every other failure; WeightsRefused as it is.
     """
     try:
         async with asyncio.timeout(limit_s):
@@ -199,7 +202,8 @@ def _short_words(doing: str, memory_share: float | None) -> str:
     for gpu in nvml.sample() if nvml else []:
         if gpu.memory_total_bytes is None or gpu.memory_bytes is None:
             continue
-        total, free = gpu.memory_total_bytes / GIB, (gpu.memory_total_bytes - gpu.memory_bytes) / GIB
+        total = gpu.memory_total_bytes / GIB
+        free = total - gpu.memory_bytes / GIB
         takes = "" if memory_share is None else f", of which the engine takes {memory_share * total:.1f} GiB"
         told += f"; {gpu.name} has {total:.1f} GiB{takes}, and {free:.1f} GiB are free"
     return told

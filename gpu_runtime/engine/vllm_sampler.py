@@ -59,8 +59,8 @@ class VllmSampler:
     ) -> "VllmSampler":  # fmt: skip
         """Load ``model_path`` with room for adapters of ``config.lora_rank``.
 
-        ``shares_device``: the trainer has the same GPU, and the engine takes ``memory_share`` of it. Raises EngineDead,
-        EngineUnsupported, ModelUnsupported.
+        ``shares_device``: the trainer has the same GPU, and the engine takes ``memory_share`` of
+        it. Raises EngineDead, EngineUnsupported, ModelUnsupported.
         """
         # Here and not above: vLLM reads its environment when it is imported.
         await asyncio.to_thread(vllm_import, device)

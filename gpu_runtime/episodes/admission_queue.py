@@ -13,9 +13,9 @@ from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeBegin
 
-# Threads and coroutines that run a loop side by side arrive out of its order. Where a loop over interleaved tasks has
-# begun more groups than can be trained in time, one more lets attempts at those go first for so long; longer would make
-# such a loop one episode at a time.
+# Threads and coroutines that run a loop side by side arrive out of its order. Where a loop over
+# interleaved tasks has begun more groups than can be trained in time, one more lets attempts at
+# those go first for so long; longer would make such a loop one episode at a time.
 SORT_S = 0.5
 
 
@@ -112,7 +112,9 @@ class AdmissionQueue:
         if places.has_room and places.admit(request.task or None):
             return None
         if not batches.pending() and not places.has_open:
-            return None  # nothing else brings a step nearer: a loop that runs one episode at a time is never held
+            # Nothing else brings a step nearer: a loop that runs one episode at a time is never
+            # held
+            return None
         if not places.has_room:
             self._held_at = time
             return f"{len(places.episodes)} episodes are begun, as many as max_staleness allows: one has to end first"

@@ -89,7 +89,8 @@ class Batches:
         return waiting_phase(groups, self._config.grpo_n, self._config.tasks_per_batch, is_early=self._is_early)
 
     def places(self) -> Places:
-        """What the begun episodes leave of the groups that may be begun without one of them becoming stale."""
+        """What the begun episodes leave of the groups that may be begun without one of them
+        becoming stale."""
         return self._begun.places(self.waiting.values(), self._groups_under_way, self.policy_version)
 
     def pending(self) -> int:

@@ -32,7 +32,8 @@ class JournalExecutor:
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which goes on if the caller is cancelled: what is on disk must be so in memory."""
+    """The result of ``work``, which goes on if the caller is cancelled: what is on disk must be so
+    in memory."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -8,13 +8,15 @@ from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.rendering.conversation import Conversation
 from tinkerscript.wire.episodes import MAX_REFUSED_TEXT, MAX_REFUSED_TOLD, RefusedCall, RefusedCalls
 
-# The SDK sends a heartbeat every 10 s or more often: silence for three of them means that the client is gone.
+# The SDK sends a heartbeat every 10 s or more often: silence for three of them means that the
+# client is gone.
 LIVE_S = 30.0
 STOP_CALLS_S = 30.0
 
 
 class RefusalTally:
-    """What was refused of an episode's calls: a tally, which is forgotten where its runtime is killed."""
+    """What was refused of an episode's calls: a tally, which is forgotten where its runtime is
+    killed."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -24,7 +26,8 @@ class RefusalTally:
         """One more. Of equal ones in a row the last alone is kept."""
         self._count += 1
         call = RefusedCall(at=at, status=status, path=path[:MAX_REFUSED_TEXT], message=message[:MAX_REFUSED_TEXT])
-        if self._last and (self._last[-1].path, self._last[-1].message) == (call.path, call.message):
+        last = self._last[-1] if self._last else None
+        if last is not None and (last.path, last.message) == (call.path, call.message):
             self._last.pop()
         self._last.append(call)
 
@@ -35,10 +38,10 @@ class RefusalTally:
 
 @dataclass(eq=False)
 class OpenEpisode:
-    """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for which an episode
-    that was begun for training is evaluated instead; ``warning`` what looks wrong with its calls, in words.
-    ``version_sampling``: the policy version at which the calls in flight began to sample; ``refused`` counts what was
-    refused of them."""
+    """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for
+    which an episode that was begun for training is evaluated instead; ``warning`` what looks wrong
+    with its calls, in words. ``version_sampling``: the policy version at which the calls in flight
+    began to sample; ``refused`` counts what was refused of them."""
 
     id: str
     eval: bool
@@ -87,7 +90,8 @@ class OpenEpisode:
         return self.deadline_at if self.calls else min(self.deadline_at, self.last_seen + idle_timeout_s)
 
     def oldest_version(self, current: int) -> int:
-        """The least policy version that its tokens can be of, those of a call in flight included."""
+        """The least policy version that its tokens can be of, those of a call in flight
+        included."""
         if self.version_first is not None:
             return self.version_first
         return current if self.version_sampling is None else self.version_sampling

@@ -6,10 +6,11 @@ from gpu_runtime.episodes.begun.groups import Begun
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.journal.records import EpisodeRecord
 
-# How long after the end of an episode another attempt at its task counts as on its way: a client that tries a failed
-# one again, or whose next attempt has not arrived yet.
+# How long after the end of an episode another attempt at its task counts as on its way: a client
+# that tries a failed one again, or whose next attempt has not arrived yet.
 ON_THE_WAY_S = 2.0
-QUIET_S = 2.0  # after so long without a call, a begin or an end, whoever plays may wait for a begin of its own
+# After so long without a call, a begin or an end, whoever plays may wait for a begin of its own
+QUIET_S = 2.0
 
 
 class OpenEpisodes:
@@ -55,7 +56,8 @@ class OpenEpisodes:
         return self.now() >= self._worked_at + QUIET_S and not any(each.calls for each in self._by_id.values())
 
     def trained(self, policy_version: int) -> list[Begun]:
-        """Those that may be trained once they end and that a client still works on, as far as can be seen."""
+        """Those that may be trained once they end and that a client still works on, as far as can
+        be seen."""
         now = self.now()
         return [
             Begun(each.id, each.group_key, each.oldest_version(policy_version), is_open=True)

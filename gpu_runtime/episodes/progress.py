@@ -49,7 +49,8 @@ def episode_event_report(report: Report, event: dict[str, Any]) -> None:
 
 
 def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
-    """The event about it, without the messages: they may quote what the agent sent, and are erased with the episode."""
+    """The event about it, without the messages: they may quote what the agent sent, and are erased
+    with the episode."""
     last, many = refused.last[-1], "1 call" if refused.count == 1 else f"{refused.count} calls"
     were = "was" if refused.count == 1 else "were"
     event = {"name": "calls_refused", "episode_id": episode_id, "count": refused.count}

@@ -1,6 +1,7 @@
 """Why vLLM's core ended, from its process to this one: vLLM's own message is only that it failed.
 
-The core logs its last error and ends. A handler at that logger leaves it in the folder of the engine's sockets.
+The core logs its last error and ends. A handler at that logger leaves it in the folder of the
+engine's sockets.
 """
 
 import json
@@ -35,7 +36,8 @@ def core_errors_forget() -> None:
 
 
 def core_input_error() -> str | None:
-    """The error of its input with which the core of this process's engine ended; None where it is no such error."""
+    """The error of its input with which the core of this process's engine ended; None where it is
+    no such error."""
     path = _path()
     try:
         found = json.loads(path.read_text()) if path is not None else {}

@@ -9,8 +9,8 @@ from .input_errors import is_of_input, said
 def final_cause(error: Exception, *, is_start: bool) -> str | None:
     """Why no other runtime would do better; None where one is started again.
 
-    An engine that ended is judged by its own last error. What goes wrong in this process by itself is judged while it
-    starts: later it may be of one call, or of the order in which calls came.
+    An engine that ended is judged by its own last error. What goes wrong in this process by itself
+    is judged while it starts: later it may be of one call, or of the order in which calls came.
     """
     if isinstance(error, FinalFault):
         return str(error)

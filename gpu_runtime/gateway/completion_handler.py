@@ -123,9 +123,15 @@ class CompletionHandler:
         return await self._calls.compose(episode, prepared)
 
     def prepare(
-        self, request: Request, renderer: Renderer, chat: ChatRequest, body: bytes, labels: Mapping[str, Any]
+        self,
+        request: Request,
+        renderer: Renderer,
+        chat: ChatRequest,
+        body: bytes,
+        labels: Mapping[str, Any],
     ) -> PreparedChat:
-        """The chat that a ``request`` of any dialect means, with its labels. Raises BadRequest, NotFound."""
+        """The chat that a ``request`` of any dialect means, with its labels. Raises BadRequest,
+        NotFound."""
         rule = self._calls.config.unsupported_effort
         return prepare_chat(chat, renderer, *self.identity(request, chat, body), labels, unsupported_effort=rule)
 

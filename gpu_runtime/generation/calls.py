@@ -68,7 +68,8 @@ class Calls:
         *,
         on_fault: Callable[[RuntimeFault], None],
     ) -> None:
-        self._recorder, self._engine, self._renderer, self.config = recorder, engine, renderer, config
+        self._recorder, self._engine, self._renderer = recorder, engine, renderer
+        self.config = config
         self._on_fault = on_fault
         self._by_request: dict[tuple[str, str], CallStream] = {}
 

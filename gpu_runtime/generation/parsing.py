@@ -1,8 +1,10 @@
-"""A body of JSON as a checked request with its labels, and what is wrong with it by the client's own names.
+"""A body of JSON as a checked request with its labels, and what is wrong with it by the client's
+own names.
 
-Labels are fields that cannot change the answer here: each dialect has a table of them. A labelled field is taken out of
-the body before it is checked, kept with the call under ``labels``, and shown with it. A field that acts for some of its
-values is a label for the others alone: what would change the answer is refused.
+Labels are fields that cannot change the answer here: each dialect has a table of them. A labelled
+field is taken out of the body before it is checked, kept with the call under ``labels``, and shown
+with it. A field that acts for some of its values is a label for the others alone: what would change
+the answer is refused.
 """
 
 import json
@@ -32,8 +34,8 @@ class Label:
     """One line of a table: ``tools.*.strict`` is that field of each tool.
 
     ``values``: those that change nothing, or a test of them; None takes every value.
-    ``instead``: what the client does about another value. ``stays``: the body keeps it, because it is sent back or acts
-    too.
+    ``instead``: what the client does about another value. ``stays``: the body keeps it, because it
+    is sent back or acts too.
     """
 
     path: str
@@ -53,7 +55,8 @@ Table = tuple[Label, ...]
 
 
 def take_labels(body: dict[str, Any], table: Table) -> dict[str, Any]:
-    """The labels of ``body`` by path, taken out of it. Raises BadRequest for a value that would change the answer."""
+    """The labels of ``body`` by path, taken out of it. Raises BadRequest for a value that would
+    change the answer."""
     found: dict[str, list[Any]] = {}
     for label in table:
         for holder, name, path in list(_places(body, label.path.split("."), "")):
@@ -72,13 +75,19 @@ def header_labels(headers: Mapping[str, str], names: Iterable[str]) -> dict[str,
 
 def unsupported(name: str, hint: str = LEAVE_OUT) -> BadRequest:
     """The refusal of an option by its ``name`` in the request."""
-    return BadRequest(f"the option {name} is not supported", hint=hint, param=name, openai_code="unsupported_parameter")
+    return BadRequest(
+        f"the option {name} is not supported",
+        hint=hint,
+        param=name,
+        openai_code="unsupported_parameter",
+    )
 
 
 @dataclass(frozen=True)
 class ToolTypes:
-    """The types of a dialect's tools: ``known`` reach the model, ``optional`` are left out beside others. ``switches``
-    say what the client does about the rest, by the beginning of a type's name."""
+    """The types of a dialect's tools: ``known`` reach the model, ``optional`` are left out beside
+    others. ``switches`` say what the client does about the rest, by the beginning of a type's
+    name."""
 
     known: tuple[str, ...]
     switches: Mapping[str, str]
@@ -86,7 +95,8 @@ class ToolTypes:
 
 
 def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
-    """What is left out of the tools of ``body``, as a label. Raises BadRequest for any other that is no function."""
+    """What is left out of the tools of ``body``, as a label. Raises BadRequest for any other that
+    is no function."""
     tools = body.get("tools")
     if not isinstance(tools, list):
         return {}
@@ -120,7 +130,8 @@ def body_of(body: bytes) -> dict[str, Any]:
 
 
 def parse_request(body: bytes | dict[str, Any], kind: type[R], table: Table) -> tuple[R, dict[str, Any]]:
-    """The request in ``body`` and its labels by path. Raises BadRequest, naming what is wrong and where."""
+    """The request in ``body`` and its labels by path. Raises BadRequest, naming what is wrong and
+    where."""
     value = body_of(body) if isinstance(body, bytes) else body
     labels = take_labels(value, table)
     return checked(value, kind), labels
@@ -193,7 +204,8 @@ def _is_chosen(body: dict[str, Any], tool: dict[str, Any]) -> bool:
 
 
 def _places(value: Any, parts: list[str], before: str) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """Where the path ``parts`` leads to inside of ``value``: the object, the field's name and its whole path."""
+    """Where the path ``parts`` leads to inside of ``value``: the object, the field's name and its
+    whole path."""
     part, rest = parts[0], parts[1:]
     if part == "*":
         for number, item in enumerate(value if isinstance(value, list) else []):

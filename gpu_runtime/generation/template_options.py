@@ -27,7 +27,8 @@ def prepare_chat(
     """``request``, to be rendered under the variables that it sets, with its ``labels``.
 
     A wish for thoughts that this template cannot express changes no prompt: it is a label, unless
-    ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other that the template ignores.
+    ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other that the
+    template ignores.
     """
     unmet: dict[str, Any] = {}
     under = renderer.with_variables(template_variables(request, renderer, unmet))
@@ -38,7 +39,8 @@ def prepare_chat(
 
 
 def template_variables(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) -> dict[str, Any]:
-    """The template's variables as ``request`` sets them; what it asks for and the template has not goes to ``unmet``.
+    """The template's variables as ``request`` sets them; what it asks for and the template has not
+    goes to ``unmet``.
 
     Raises BadRequest for thoughts switched off where they cannot be, and for what is said twice.
     """
@@ -97,7 +99,8 @@ def _of_switch(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) 
 
 
 def _unknown_effort(renderer: Renderer, param: str) -> BadRequest:
-    lacks, hint = "levels of reasoning effort", "Leave it out: nothing in this model's prompt depends on it."
+    lacks = "levels of reasoning effort"
+    hint = "Leave it out: nothing in this model's prompt depends on it."
     if param == "thinking":
         lacks, hint = "thoughts", "Leave thinking out."
     elif SWITCH in renderer.template_variables:

@@ -69,8 +69,8 @@ class BatchTable:
     def level_groups(self, step: int) -> list[float]:
         """How far the answers spread of each group that was set aside for step ``step``."""
         rows = self._database.rows(
-            "SELECT answers_distinct FROM level_groups JOIN level_spreads USING (first_episode_id) WHERE step = ?"
-            " ORDER BY level_groups.rowid",
+            "SELECT answers_distinct FROM level_groups JOIN level_spreads USING (first_episode_id)"
+            " WHERE step = ? ORDER BY level_groups.rowid",
             step,
         )
         return [row["answers_distinct"] for row in rows]

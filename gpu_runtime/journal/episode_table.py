@@ -100,7 +100,10 @@ class EpisodeTable:
     def refused_keep(self, episode_id: str, refused: RefusedCalls) -> None:
         """What was refused of an episode's calls: one row, whatever an agent sends."""
         with self._database.transaction() as sql:
-            sql.execute("INSERT OR REPLACE INTO refused_calls VALUES (?, ?)", (episode_id, refused.model_dump_json()))
+            sql.execute(
+                "INSERT OR REPLACE INTO refused_calls VALUES (?, ?)",
+                (episode_id, refused.model_dump_json()),
+            )
 
     def refused_of(self, episode_ids: Iterable[str]) -> dict[str, RefusedCalls]:
         """By id, of those of these episodes that had some refused."""

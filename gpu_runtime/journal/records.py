@@ -11,7 +11,13 @@ from typing import Any, Literal
 
 from gpu_runtime.journal.allowed_tokens import AllowedSet
 from tinkerscript.wire.calls import is_sampled_raw
-from tinkerscript.wire.episodes import EpisodeState, EpisodeView, RefusedCalls, SampleFate, WorkflowOutput
+from tinkerscript.wire.episodes import (
+    EpisodeState,
+    EpisodeView,
+    RefusedCalls,
+    SampleFate,
+    WorkflowOutput,
+)
 
 CallStatus = Literal["completed", "cancelled"]
 
@@ -90,7 +96,8 @@ class CallRecord:
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens of an answer, where its context had the room; None where it is not recorded."""
+        """The most tokens of an answer, where its context had the room; None where it is not
+        recorded."""
         return self.options.get("sampling", {}).get("max_tokens")
 
     @property

@@ -1,7 +1,8 @@
-"""Whether the engine of this machine generates with a model: ``python -m gpu_runtime.loading.generate_check FOLDER``.
+"""Whether the engine of this machine generates with a model.
 
-Starts the engine as a session would and samples two tokens. It prints one line of JSON, {"tokens"}, or says on stderr
-what is wrong and ends with 1; with NO_ENGINE where no engine is installed.
+``python -m gpu_runtime.loading.generate_check FOLDER`` starts the engine as a session would and
+samples two tokens. It prints one line of JSON, {"tokens"}; else it writes what is wrong on stderr
+and ends with 1, or with NO_ENGINE where no engine is installed.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ CHECK_S = 900.0
 
 
 async def generate(folder: Path, config: SessionConfig) -> int:
-    """The number of tokens that the engine sampled after a prompt of a few. Raises RuntimeFault, TimeoutError."""
+    """The number of tokens that the engine sampled after a prompt of a few. Raises RuntimeFault,
+    TimeoutError."""
     from gpu_runtime.engine.vllm_engine import VllmEngine
     from gpu_runtime.interfaces import SamplingOptions
     from gpu_runtime.placement import engine_needs_gpu

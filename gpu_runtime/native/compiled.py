@@ -19,7 +19,8 @@ import torch
 SIDES = {"AVX512": 16, "AVX2": 8}  # numbers of a vector
 SIDE = SIDES.get(torch.backends.cpu.get_cpu_capability(), 8)  # and rows of a panel: what panels.h is compiled with
 OPTIONS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
-# It takes 2 s of a core. A deadline that a busy machine misses would change the kernels, and with them the bits.
+# It takes 2 s of a core. A deadline that a busy machine misses would change the kernels, and with
+# them the bits.
 COMPILE_TIMEOUT_S = 600
 SOURCES = Path(__file__).parent
 log = logging.getLogger(__name__)

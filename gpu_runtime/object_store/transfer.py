@@ -171,7 +171,10 @@ async def transfer_open(patience_s: float) -> AsyncIterator[Transfer]:
     limits = urllib3.Timeout(connect=TIMEOUT.connect, read=TIMEOUT.read)
     with (
         httpx.Client(
-            timeout=TIMEOUT, trust_env=False, verify=tls_context(), event_hooks={"request": [peers_checked]}
+            timeout=TIMEOUT,
+            trust_env=False,
+            verify=tls_context(),
+            event_hooks={"request": [peers_checked]},
         ) as client,
         urllib3.PoolManager(maxsize=PARALLEL, retries=False, timeout=limits, ssl_context=tls_context()) as downloads,
     ):

@@ -1,7 +1,8 @@
-"""httpx's clients, whose new connections are verified before anything is sent (tinkerscript/processes/port_owner.py).
+"""httpx's clients, whose new connections are verified before anything is sent
+(tinkerscript/processes/port_owner.py).
 
-By httpcore's `trace` extension, which is told of each connection as it is made. A connection with TLS is verified by
-its certificate.
+By httpcore's `trace` extension, which is told of each connection as it is made. A connection with
+TLS is verified by its certificate.
 """
 
 from typing import Any

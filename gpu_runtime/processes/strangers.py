@@ -1,8 +1,9 @@
 """Whether another user of this machine takes part in the collectives of a trainer's ranks or an engine's workers.
 
-gloo takes whoever connects first, and sends the number that comes next, for the peer that it waits for: there is no
-authentication. The kernel says whose each end of a connection on one machine is. About an end on another node it says
-nothing: between nodes the network has to be the cluster's own (docs/operations/launchers.md).
+gloo takes whoever connects first, and sends the number that comes next, for the peer that it waits
+for: there is no authentication. The kernel says whose each end of a connection on one machine is.
+About an end on another node it says nothing: between nodes the network has to be the cluster's own
+(docs/operations/launchers.md).
 """
 
 import os
@@ -24,9 +25,9 @@ def strangers_refuse() -> None:
             uid = peer_user(connection)
             if uid is not None and not is_trusted(uid):
                 raise StrangerConnected(
-                    f"user {uid} of this machine has connected to port {connection.getsockname()[1]}, where this "
-                    "process waits for the others of its group: it could have taken the place of one. The group is "
-                    "not used"
+                    f"user {uid} of this machine has connected to port"
+                    f" {connection.getsockname()[1]}, where this process waits for the others of"
+                    " its group: it could have taken the place of one. The group is not used"
                 )
 
 

@@ -72,8 +72,8 @@ class Conversation:
         tools: Sequence[dict[str, Any]],
         variables: Mapping[str, Any] | None = None,
     ) -> Request:
-        """The request as it was recorded: clients strip thoughts, trim and indent texts, renumber calls, and count them
-        in the system's first line."""
+        """The request as it was recorded: clients strip thoughts, trim and indent texts, renumber
+        calls, and count them in the system's first line."""
         known, names = [], chain([], tools, variables)
         for message in map(self._as_first, messages):
             if message["role"] == "assistant" and (source := self._echoed(names[-1], message)):
@@ -105,7 +105,8 @@ class Conversation:
         return None
 
     def _as_first(self, message: dict[str, Any]) -> dict[str, Any]:
-        """``message`` with the accounting line that the episode's first call had of the same text."""
+        """``message`` with the accounting line that the episode's first call had of the same
+        text."""
         if not (line := accounting(message)):
             return message
         rest = message["content"].removeprefix(line)

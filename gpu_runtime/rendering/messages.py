@@ -43,7 +43,8 @@ class _Echoed(Strict):
 
 
 def arguments_text(value: Any) -> Any:
-    """The JSON text of a call's arguments, in whichever form a client sends them back: none are an empty object."""
+    """The JSON text of a call's arguments, in whichever form a client sends them back: none are an
+    empty object."""
     if value is None or (isinstance(value, str) and value.strip() in ("", "null")):
         return "{}"
     return json.dumps(value) if isinstance(value, dict) else value

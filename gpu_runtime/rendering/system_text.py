@@ -1,9 +1,10 @@
 """One normal form of the system's text, whichever dialect it came in and wherever it stands.
 
-Several messages of the system at the start are one, joined by an empty line. A later one is a turn of the system where
-the template writes such a turn at its place; else it is the text of a user in ``<system>`` marks. That joins the turn
-of a user beside it where the template refuses two in a row. The same messages are always written the same way, and
-what is added behind an answer never changes what stands before it.
+Several messages of the system at the start are one, joined by an empty line. A later one is a turn
+of the system where the template writes such a turn at its place; else it is the text of a user in
+``<system>`` marks. That joins the turn of a user beside it where the template refuses two in a row.
+The same messages are always written the same way, and what is added behind an answer never changes
+what stands before it.
 """
 
 import re
@@ -21,8 +22,8 @@ Write = Callable[[list[Message]], str | None]  # a template; None where it refus
 
 @dataclass(frozen=True)
 class SystemText:
-    """How one template takes it. ``later_turns``: it writes a later turn of the system; ``users_in_a_row``: it takes
-    two turns of a user."""
+    """How one template takes it. ``later_turns``: it writes a later turn of the system;
+    ``users_in_a_row``: it takes two turns of a user."""
 
     later_turns: bool = True
     users_in_a_row: bool = True
@@ -31,7 +32,8 @@ class SystemText:
         """``messages`` (normal form) as the template gets them."""
         start = _leading(messages)
         form = [_merged(messages[:start])] if start > 1 else list(messages[:start])
-        joins = False  # the last of ``form`` is a user's turn that was made here or joined to one that was
+        # The last of ``form`` is a user's turn that was made here or joined to one that was
+        joins = False
         for message in messages[start:]:
             is_made = message["role"] == "system" and not self.later_turns
             if is_made:
@@ -46,7 +48,8 @@ class SystemText:
         return form
 
     def changes(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """What is written otherwise than it was sent, as labels of the call; the accounting line as it was sent."""
+        """What is written otherwise than it was sent, as labels of the call; the accounting line as
+        it was sent."""
         start = _leading(messages)
         later = [number for number, message in enumerate(messages) if number >= start and message["role"] == "system"]
         merged: dict[str, Any] = {"system messages merged": start} if start > 1 else {}
@@ -57,7 +60,8 @@ class SystemText:
 
 
 def accounting(message: Message) -> str:
-    """The line that a client counts its calls by at the start of the system's text; empty without one."""
+    """The line that a client counts its calls by at the start of the system's text; empty without
+    one."""
     found = ACCOUNTING.match(message["content"]) if message["role"] == "system" else None
     return found[0] if found else ""
 
@@ -68,9 +72,11 @@ def probed(write: Write) -> SystemText:
 
 
 def _writes_later(write: Write) -> bool:
-    """Whether a later turn of the system stands at its place and leaves what is before it as it was: with and without
-    one at the start, behind a user and behind an answer, with and without a turn after it."""
-    answer, later = {"role": "assistant", "content": ASSISTANT}, {"role": "system", "content": LATER}
+    """Whether a later turn of the system stands at its place and leaves what is before it as it
+    was: with and without one at the start, behind a user and behind an answer, with and without a
+    turn after it."""
+    answer = {"role": "assistant", "content": ASSISTANT}
+    later = {"role": "system", "content": LATER}
     first = {"role": "system", "content": FIRST}
     for start in ([], [first]):
         for before in ([*start, _user()], [*start, _user(), answer]):
@@ -81,13 +87,15 @@ def _writes_later(write: Write) -> bool:
 
 
 def _stands(write: Write, before: list[Message], later: Message, after: list[Message]) -> bool:
-    as_user, whole = write([*before, later | {"role": "user"}, *after]), write([*before, later, *after])
+    as_user = write([*before, later | {"role": "user"}, *after])
+    whole = write([*before, later, *after])
     if as_user is None:  # the template refuses these in any case
         return True
     if whole is None or whole.count(LATER) != 1:
         return False
     head, _, tail = whole.partition(LATER)
-    # What stands before is written as before a user's turn: templates may write a last answer in its own way.
+    # What stands before is written as before a user's turn: templates may write a last answer in
+    # its own way.
     last = before[-1]["content"]
     kept = head.rpartition(last)[0] == as_user.partition(LATER)[0].rpartition(last)[0]
     return kept and last in head and all(message["content"] in tail for message in after)

@@ -29,7 +29,8 @@ def state_folder(volume: Path, step: int) -> Path:
 
 
 def state_of(assignment: Assignment) -> ResumePoint | None:
-    """What trainer and engine go on from; None: the weights of the base, which an own state of step 0 has too."""
+    """What trainer and engine go on from; None: the weights of the base, which an own state of step
+    0 has too."""
     own = assignment.resume_from
     return own if own is not None and own.step else assignment.starts_from
 

@@ -20,7 +20,8 @@ def episode_row(
     advantages: Mapping[str, float] | None,
     refused: RefusedCalls | None = None,
 ) -> EpisodeRow:
-    """``advantages`` are those of its calls, once it is trained; ``refused`` what was refused of them."""
+    """``advantages`` are those of its calls, once it is trained; ``refused`` what was refused of
+    them."""
     output, report = record.output, record.report or {}
     values = list((advantages or {}).values())
     named = advantages if len(set(values)) > 1 and len(values) <= MAX_ADVANTAGES else None

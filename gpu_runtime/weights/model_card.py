@@ -1,4 +1,5 @@
-"""The card of an exported model: what it was made of, in the form that the Hugging Face hub reads."""
+"""The card of an exported model: what it was made of, in the form that the Hugging Face hub
+reads."""
 
 import json
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""The groups that are begun: how many more may begin, and which step would come too early. Pure functions.
+"""The groups that are begun: how many more may begin, and which step would come too early. Pure
+functions.
 
-B = ``tasks_per_batch`` groups make a step, s = ``max_staleness``. At policy version v a group is *due* at step
-``oldest + 1 + s``, where ``oldest`` is the least version among its episodes: a later step would train tokens that are
-too old. No episode becomes stale while two rules hold.
+B = ``tasks_per_batch`` groups make a step, s = ``max_staleness``. At policy version v a group is
+*due* at step ``oldest + 1 + s``, where ``oldest`` is the least version among its episodes: a later
+step would train tokens that are too old. No episode becomes stale while two rules hold.
 
 1. At most (s + 1) * B groups are begun and not trained, so at most (v + 1 + s) * B in all. A group that begins at
    version v is due at step v + 1 + s, and the steps up to that one train (s + 1) * B groups.
@@ -10,7 +11,8 @@ too old. No episode becomes stale while two rules hold.
    groups that are not due yet would have taken the places of slower ones. AReaL (arXiv:2505.24298, section 5.1)
    bounds what is begun in the same way, and takes the oldest first.
 
-A group that lacks attempts which nobody makes is not waited for, and a client is never held while nothing is open.
+A group that lacks attempts which nobody makes is not waited for, and a client is never held while
+nothing is open.
 """
 
 from collections import Counter
@@ -21,8 +23,8 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Begun:
-    """An episode that is begun and not trained. ``key`` is None until its first prompt names its group, ``version``
-    that of its oldest token."""
+    """An episode that is begun and not trained. ``key`` is None until its first prompt names its
+    group, ``version`` that of its oldest token."""
 
     id: str
     key: str | None
@@ -32,8 +34,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class BegunGroup:
-    """Up to ``grpo_n`` episodes of one key. ``can_fill``: it lacks nothing, or one of them is still played, or
-    another attempt at its task is on its way."""
+    """Up to ``grpo_n`` episodes of one key. ``can_fill``: it lacks nothing, or one of them is still
+    played, or another attempt at its task is on its way."""
 
     oldest: int
     size: int
@@ -66,7 +68,8 @@ def step_is_early(
     max_staleness: int,
     on_the_way: Collection[str] = (),
 ) -> bool:
-    """Whether step ``step`` of the ``chosen`` episodes has to wait for an open one among those that it would leave.
+    """Whether step ``step`` of the ``chosen`` episodes has to wait for an open one among those that
+    it would leave.
 
     False where waiting could change nothing: each chosen group is due as soon as those that wait.
     """
@@ -84,7 +87,8 @@ def step_is_early(
 
 @dataclass(frozen=True)
 class Places:
-    """What the begun episodes leave of the ``groups`` that may be begun. ``grpo_n`` episodes are a group."""
+    """What the begun episodes leave of the ``groups`` that may be begun. ``grpo_n`` episodes are a
+    group."""
 
     groups: int
     grpo_n: int
@@ -92,7 +96,8 @@ class Places:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether more groups are begun: one began while nothing was open (a loop over interleaved tasks)."""
+        """Whether more groups are begun: one began while nothing was open (a loop over interleaved
+        tasks)."""
         return self._free < 0
 
     @cached_property
@@ -106,10 +111,12 @@ class Places:
         return len(self.episodes) < self.groups * self.grpo_n
 
     def admit(self, task: str | None) -> bool:
-        """Whether an attempt at ``task`` joins a begun group, or there is place for another group."""
+        """Whether an attempt at ``task`` joins a begun group, or there is place for another
+        group."""
         if task is not None:
             return task in self._lacking or self._free > 0
-        # Of unknown tasks the cheapest case is assumed, as for those that are open: they fill what is begun.
+        # Of unknown tasks the cheapest case is assumed, as for those that are open: they fill what
+        # is begun.
         return self._free > 0 or self._beyond < 0 or self._beyond % self.grpo_n > 0
 
     @cached_property
@@ -125,7 +132,8 @@ class Places:
 
     @cached_property
     def _beyond(self) -> int:
-        """How many of those without a key are more than the groups of keys lack; below 0, how many fewer."""
+        """How many of those without a key are more than the groups of keys lack; below 0, how many
+        fewer."""
         return len(self.episodes) - self._totals.total() - sum(self._lacking.values())
 
     @cached_property

@@ -1,4 +1,5 @@
-"""The labels of Anthropic's Messages dialect, with the source of every line, and the types of its tools.
+"""The labels of Anthropic's Messages dialect, with the source of every line, and the types of its
+tools.
 
 API: Anthropic's reference, "Create a Message", and the pages of its features (docs.anthropic.com).
 Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded/claude_code.json).
@@ -21,9 +22,17 @@ MESSAGES_LABELS: Table = (
     Label("messages.*.content.*.cache_control", "the same, of a block"),
     Label("messages.*.content.*.content.*.cache_control", "the same, inside of a tool's result"),
     Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
-    Label("tools.*.eager_input_streaming", "API: a call streams as early as it is certain, whatever is asked"),
+    Label(
+        "tools.*.eager_input_streaming",
+        "API: a call streams as early as it is certain, whatever is asked",
+    ),
     Label("tools.*.allowed_callers", "API, programmatic calls: none is made here", (["direct"],)),
-    Label("tools.*.input_examples", "API, tool use examples", ([],), "Write examples into the description."),
+    Label(
+        "tools.*.input_examples",
+        "API, tool use examples",
+        ([],),
+        "Write examples into the description.",
+    ),
 )
 HEADERS = ("anthropic-beta",)
 TOOLS = ToolTypes(

@@ -70,7 +70,8 @@ class AssistantMessage(Strict):
 
 
 class SystemMessage(Strict):
-    """Text of the system later in a conversation; ``rendering.system_text`` says how a template writes it."""
+    """Text of the system later in a conversation; ``rendering.system_text`` says how a template
+    writes it."""
 
     role: Literal["system"]
     content: str | list[TextBlock]
@@ -208,7 +209,10 @@ def _text(content: str | Sequence[TextBlock | ToolReferenceBlock]) -> str:
 
 
 def _call(block: ToolUseBlock) -> dict[str, Any]:
-    return {"id": block.id, "function": {"name": block.name, "arguments": arguments_text(block.input)}}
+    return {
+        "id": block.id,
+        "function": {"name": block.name, "arguments": arguments_text(block.input)},
+    }
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The labels of OpenAI's chat and text completions, with the source of every line.
 
-API: OpenAI's reference, "Create chat completion" and "Create completion" (platform.openai.com/docs/api-reference).
-vLLM: its "OpenAI-compatible server" page (docs.vllm.ai), extra parameters.
+API: OpenAI's reference, "Create chat completion" and "Create completion"
+(platform.openai.com/docs/api-reference). vLLM: its "OpenAI-compatible server" page (docs.vllm.ai),
+extra parameters.
 """
 
 from typing import Any
@@ -26,13 +27,15 @@ def _keeps_all(edit: Any) -> bool:
     return known and edit["keep"] in ("all", {"type": "all"})
 
 
-TIERS = ("auto", "default", "fast", "flex", "priority", "scale")  # of price and speed: all are the same here
+# Of price and speed: all are the same here.
+TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
 CONTEXT_MANAGEMENT = Label(
     "context_management",
     "Anthropic's context editing: edits that clear nothing. Claude Code keeps all thoughts",
     clears_nothing,
-    "Nothing is taken out of a conversation here. In Claude Code set CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else"
-    " send no edits but clear_thinking_20251015 with keep all.",
+    "Nothing is taken out of a conversation here. In Claude Code set"
+    " CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else send no edits but clear_thinking_20251015"
+    " with keep all.",
 )
 CLIENT_LABELS: Table = (
     Label("user", "API, user: names the end user"),
@@ -41,7 +44,10 @@ CLIENT_LABELS: Table = (
     Label("prompt_cache_retention", "API, prompt_cache_retention", ("in_memory", "24h")),
     Label("service_tier", "API, service_tier: price and speed", TIERS),
     CONTEXT_MANAGEMENT,
-    Label("client_metadata", "Codex 0.171.0 sends it with every request: ids of its own thread and turn"),
+    Label(
+        "client_metadata",
+        "Codex 0.171.0 sends it with every request: ids of its own thread and turn",
+    ),
 )
 ENGINE_NEUTRAL: Table = (
     Label("use_beam_search", "vLLM", (False,)),
@@ -66,10 +72,14 @@ CHAT_LABELS: Table = (
     Label("verbosity", "API, verbosity: no model here reads it", ("low", "medium", "high")),
     Label("modalities", "API, modalities", (["text"],)),
     Label(
-        "tools.*.defer_loading", "Anthropic's tool search, which harnesses send in this dialect too: no tool is hidden"
+        "tools.*.defer_loading",
+        "Anthropic's tool search, which harnesses send in this dialect too: no tool is hidden",
     ),
     Label("tools.*.function.defer_loading", "the same, beside the function's name"),
-    Label("messages.*.cache_control", "Anthropic's prompt caching, which LiteLLM and OpenRouter take here"),
+    Label(
+        "messages.*.cache_control",
+        "Anthropic's prompt caching, which LiteLLM and OpenRouter take here",
+    ),
     Label("messages.*.content.*.cache_control", "the same, of a part"),
     Label("tools.*.cache_control", "the same, of a tool"),
     Label("tools.*.function.cache_control", "the same"),

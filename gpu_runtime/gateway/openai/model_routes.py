@@ -56,7 +56,8 @@ class ModelRoutes:
 
 
 def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]:
-    """The body of ``GET /v1/models``, in Anthropic's form where the request has its version (API, "List Models")."""
+    """The body of ``GET /v1/models``, in Anthropic's form where the request has its version (API,
+    "List Models")."""
     if "anthropic-version" not in request.headers:
         return {"object": "list", "data": models}
     data = [

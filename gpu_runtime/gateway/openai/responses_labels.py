@@ -1,6 +1,8 @@
-"""The labels of OpenAI's Responses dialect, with the source of every line, and the types of its tools.
+"""The labels of OpenAI's Responses dialect, with the source of every line, and the types of its
+tools.
 
-API: OpenAI's reference, "Create a model response" (platform.openai.com/docs/api-reference/responses/create).
+API: OpenAI's reference, "Create a model response"
+(platform.openai.com/docs/api-reference/responses/create).
 Codex: requests of Codex 0.171.0 as recorded (tests/gpu_runtime/gateway/recorded/codex.json).
 """
 
@@ -14,7 +16,11 @@ RESPONSES_LABELS: Table = (
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
     Label("background", "API, background", (False,)),
     Label("stream_options", "API, stream_options", ({}, {"include_obfuscation": False})),
-    Label("max_tool_calls", "API, max_tool_calls: of built-in tools, which there are none of", stays=True),
+    Label(
+        "max_tool_calls",
+        "API, max_tool_calls: of built-in tools, which there are none of",
+        stays=True,
+    ),
     Label("truncation", "API, truncation: nothing is cut, what is too long is refused", stays=True),
     Label("text.verbosity", "API, text.verbosity: no model here reads it", stays=True),
     Label("reasoning.summary", "API, reasoning.summary: thoughts are returned whole", stays=True),
@@ -26,15 +32,20 @@ RESPONSES_LABELS: Table = (
 TOOLS = ToolTypes(
     known=("function", "custom", "namespace"),
     # Codex sends it with every request unless it is switched off.
-    optional=("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"),
+    optional=(
+        "web_search",
+        "web_search_2025_08_26",
+        "web_search_preview",
+        "web_search_preview_2025_03_11",
+    ),
     switches={
         "web_search": 'In Codex: web_search = "disabled" in config.toml. Else leave the tool out.',
         "image_generation": (
             "In Codex: image_generation = false under [features] in config.toml. Else leave the tool out."
         ),
         "tool_search": (
-            "In Codex: name the session's own model, for which it sends every tool at once. Else send all tools as"
-            " functions."
+            "In Codex: name the session's own model, for which it sends every tool at once. Else"
+            " send all tools as functions."
         ),
         "local_shell": "In Codex: name the session's own model, for which it sends its shell as a function.",
         "shell": "Send the shell as a function with a schema, which your client runs.",

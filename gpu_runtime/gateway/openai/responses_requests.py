@@ -99,7 +99,8 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
 
     @cached_property
     def functions(self) -> dict[str, FunctionTool | CustomTool]:
-        """The tools that the model is shown, by the names that it is shown. Raises BadRequest for two of one name."""
+        """The tools that the model is shown, by the names that it is shown. Raises BadRequest for
+        two of one name."""
         return functions_of(self.tools or [])
 
     @property
@@ -120,7 +121,14 @@ def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequ
         "tools": [_tool(name, tool) for name, tool in asked.functions.items()],
         "response_format": _response_format(asked.text),
     }
-    for name in ("parallel_tool_calls", "temperature", "top_p", "stream", "metadata", "chat_template_kwargs"):
+    for name in (
+        "parallel_tool_calls",
+        "temperature",
+        "top_p",
+        "stream",
+        "metadata",
+        "chat_template_kwargs",
+    ):
         chat[name] = getattr(asked, name)
     chat |= asked.copied()
     choice = asked.tool_choice
@@ -149,7 +157,10 @@ def _named(tool: NamedTool) -> dict[str, Any]:
 
 
 def _tool(name: str, tool: FunctionTool | CustomTool) -> dict[str, Any]:
-    return {"type": tool.type, tool.type: tool.model_dump(exclude={"type"}, exclude_none=True) | {"name": name}}
+    return {
+        "type": tool.type,
+        tool.type: tool.model_dump(exclude={"type"}, exclude_none=True) | {"name": name},
+    }
 
 
 def _response_format(text: TextOptions | None) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 """Tools of the Responses dialect: functions and custom tools, alone or in namespaces.
 
-A function of a namespace is one whose name begins with the namespace's, for no template has groups. Its calls are sent
-with both names apart, as the dialect has them (Codex 0.171.0 finds its handler by the two).
+A function of a namespace is one whose name begins with the namespace's, for no template has groups.
+Its calls are sent with both names apart, as the dialect has them (Codex 0.171.0 finds its handler
+by the two).
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,8 @@ def flat_name(namespace: str | None, name: str) -> str:
 
 
 def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
-    """Functions and custom tools by the names that the model is shown; those of namespaces stand in their places.
+    """Functions and custom tools by the names that the model is shown; those of namespaces stand in
+    their places.
 
     Raises BadRequest for two of one name, and for a name that is too long.
     """
@@ -63,7 +65,10 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
             if name in functions:
                 raise _refused(number, f"two tools have the name {name!r}")
             if (letters := len(name)) > NAME_LETTERS:
-                raise _refused(number, f"the name {name!r} has {letters} letters, and {NAME_LETTERS} are the most")
+                raise _refused(
+                    number,
+                    f"the name {name!r} has {letters} letters, and {NAME_LETTERS} are the most",
+                )
             told = [group.description if group else None, each.description]
             functions[name] = each.model_copy(update={"description": "\n".join(filter(None, told)) or None})
     return functions

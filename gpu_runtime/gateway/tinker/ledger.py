@@ -52,7 +52,8 @@ class Ledger:
         self._held_by = ""  # what every operation waits for, in words; empty while nothing holds them up
         # Hears of each operation that is done for the first time, and of the seconds that it took.
         self.on_done: Callable[[Operation, Result, float], None] = lambda operation, result, seconds: None
-        # Hears of each operation that a later runtime does again: what was measured is not told twice where it is kept.
+        # Hears of each operation that a later runtime does again: what was measured is not told
+        # twice where it is kept.
         self.on_again: Callable[[Operation, Result], None] = lambda operation, result: None
         self.last_activity_at = time.time()
         self.steps_done = 0  # optimizer steps of all models, those of earlier runtimes included

@@ -1,4 +1,5 @@
-"""What was done for Tinker clients, reported to the control plane: tokens, durations, and what the calls returned."""
+"""What was done for Tinker clients, reported to the control plane: tokens, durations, and what the
+calls returned."""
 
 import asyncio
 import logging
@@ -73,7 +74,8 @@ class WorkMeter:
         self.measured(operation, result)
 
     def measured(self, operation: Operation, result: Result) -> None:
-        """Keep what a call returned in numbers. The control plane takes each number of a model once."""
+        """Keep what a call returned in numbers. The control plane takes each number of a model
+        once."""
         if result.measured is None:
             return
         named = list(result.measured.measures.items())[:MAX_MEASURES]
@@ -96,8 +98,8 @@ class WorkMeter:
         self._span(SAMPLE, sampler_id, -1, seconds, tokens)
 
     async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
-        """Send what is not yet told. What the control plane refuses is dropped with a line in the log; where it is away
-        the next time sends it again."""
+        """Send what is not yet told. What the control plane refuses is dropped with a line in the
+        log; where it is away the next time sends it again."""
         while (report := self._untold or self._take()) is not None:
             self._untold = report
             try:

@@ -67,17 +67,20 @@ def _mapped(path: Path, shape: torch.Size, dtype: torch.dtype) -> Tensor:
 
 
 def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folder: Path) -> None:
-    """Write weights and configuration; the other files of the base leave as they came, byte for byte.
+    """Write weights and configuration; the other files of the base leave as they came, byte for
+    byte.
 
-    transformers would write tokenizer and generation configuration in its own version's form, and refuses to write
-    values that it reads (a temperature beside ``do_sample`` false).
+    transformers would write tokenizer and generation configuration in its own version's form, and
+    refuses to write values that it reads (a temperature beside ``do_sample`` false).
     """
     config = model.config
-    was_tied, generation = config.tie_word_embeddings, model.generation_config if model.can_generate() else None
+    was_tied = config.tie_word_embeddings
+    generation = model.generation_config if model.can_generate() else None
     heads = {name for name, module in model.named_modules() if module is model.get_output_embeddings()}
     config.use_cache = True
     config.tie_word_embeddings = was_tied and not any(f"{name}.weight" in weights for name in heads)
-    # Of earlier versions of transformers, which kept them in config.json: it reads them there and does not write them.
+    # Of earlier versions of transformers, which kept them in config.json: it reads them there and
+    # does not write them.
     strays = config._get_generation_parameters()  # noqa: SLF001 - what save_pretrained itself refuses
     for name in strays:
         delattr(config, name)
@@ -97,7 +100,8 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
 
 
 def base_files_copy(base: Path, folder: Path) -> None:
-    """What a base has beside weights and configuration: tokenizer, templates, generation configuration, licence."""
+    """What a base has beside weights and configuration: tokenizer, templates, generation
+    configuration, licence."""
     for pattern in COPIED:
         for path in filter(Path.is_file, base.glob(pattern)):
             target = folder / path.relative_to(base)

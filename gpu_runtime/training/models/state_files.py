@@ -41,7 +41,8 @@ def state_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
 
 
 def saved_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
-    """As ``state_weights``, also of the folder of an adapter for samplers. Raises InvalidTrainingInput."""
+    """As ``state_weights``, also of the folder of an adapter for samplers. Raises
+    InvalidTrainingInput."""
     if not (folder / ADAPTER_CONFIG).is_file():
         return state_weights(folder)
     rank = json.loads((folder / ADAPTER_CONFIG).read_text())["r"]

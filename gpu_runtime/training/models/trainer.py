@@ -197,7 +197,8 @@ class BaseWithModels:
             adapter_export(weights, lora, base, folder)
 
     def export_merged(self, saved: Path, folder: Path) -> None:
-        """A Hugging Face folder of the base with the weights of ``saved``: a state, or an adapter for samplers."""
+        """A Hugging Face folder of the base with the weights of ``saved``: a state, or an adapter
+        for samplers."""
         weights, lora = saved_weights(saved)
         if lora is not None:
             weights = full_weights(self._policy.model, weights, lora)

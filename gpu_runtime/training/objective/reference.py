@@ -38,7 +38,8 @@ class References:
             self._moving.save(folder)
 
     def load(self, folder: Path, policy: nn.Module) -> None:
-        """Become what ``save`` wrote. Beside the state of a session that had none it begins at ``policy``."""
+        """Become what ``save`` wrote. Beside the state of a session that had none it begins at
+        ``policy``."""
         if self._moving is not None and not self._moving.load(folder):
             self._moving.begin(policy)
 
@@ -87,7 +88,8 @@ class EmaReference:
                 file.write(str(index), whole)
 
     def load(self, folder: Path) -> bool:
-        """Become what ``save`` wrote, of which a rank reads its part. False where it wrote nothing."""
+        """Become what ``save`` wrote, of which a rank reads its part. False where it wrote
+        nothing."""
         if (folder / FILE).exists():
             # Not on the device of who saved it.
             saved = torch.load(folder / FILE, map_location="cpu", mmap=True, weights_only=True)

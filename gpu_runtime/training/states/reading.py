@@ -1,7 +1,8 @@
-"""The files of a state as data: a pickle that names anything but what DeepSpeed 0.19 saves is not run, but refused.
+"""The files of a state as data: a pickle that names anything but what DeepSpeed 0.19 saves is not
+run, but refused.
 
-A state comes from the object store. Who could write there, or speak there for a runtime, would run as this process
-otherwise: unpickling calls whatever the file names.
+A state comes from the object store. Who could write there, or speak there for a runtime, would run
+as this process otherwise: unpickling calls whatever the file names.
 """
 
 import pickle
@@ -15,7 +16,8 @@ from deepspeed.runtime.zero.config import ZeroStageEnum
 from deepspeed.utils.tensor_fragment import fragment_address
 from torch.serialization import safe_globals
 
-# Beside tensors and Python's own values: the stage, where parts of parameters lie, the (constant) scale of the loss.
+# Beside tensors and Python's own values: the stage, where parts of parameters lie, the (constant)
+# scale of the loss.
 SAVED = [ZeroStageEnum, fragment_address, LossScaler]
 
 
