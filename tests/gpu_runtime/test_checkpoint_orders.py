@@ -67,7 +67,8 @@ async def made(parts: Parts, kind: str) -> Parts:
 
 @pytest.mark.parametrize("kind", ["model", "state"])
 @pytest.mark.parametrize(
-    "fault", [InputUnusable("export_model: ValueError: temperature"), DiskFull("export_model: full")]
+    "fault",
+    [InputUnusable("export_model: ValueError: temperature"), DiskFull("export_model: full")],
 )
 async def test_what_would_fail_again_fails_the_checkpoint_alone(fault: RuntimeFault, kind: str) -> None:
     parts = await made(Parts(fault), kind)

@@ -1,4 +1,5 @@
-"""An engine that gets no memory back beside the trainer ends as a fault with both numbers, which no restart repeats."""
+"""An engine that gets no memory back beside the trainer ends as a fault with both numbers, which no
+restart repeats."""
 
 import sys
 from types import SimpleNamespace
@@ -7,7 +8,13 @@ import pytest
 
 from gpu_runtime.engine import vllm_engine, vllm_process
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.errors import DeviceMemoryShort, EngineDead, FinalFault, RuntimeFault, WeightsRefused
+from gpu_runtime.errors import (
+    DeviceMemoryShort,
+    EngineDead,
+    FinalFault,
+    RuntimeFault,
+    WeightsRefused,
+)
 from gpu_runtime.steps.device import device_lent
 from tinkerscript.processes.nvml import GpuReading
 
@@ -28,7 +35,8 @@ class Llm:
         self.vllm_config = None
         self.fails = fails
         self.engine_core = SimpleNamespace(
-            pause_scheduler_async=self._call("pause"), resources=SimpleNamespace(engine_manager=None)
+            pause_scheduler_async=self._call("pause"),
+            resources=SimpleNamespace(engine_manager=None),
         )
         for name in ("sleep", "wake_up", "update_weight_version", "resume_generation"):
             setattr(self, name, self._call(name))

@@ -10,7 +10,13 @@ import jinja2
 import pytest
 from safetensors import SafetensorError
 
-from gpu_runtime.errors import EngineDead, InputUnusable, ModelUnsupported, StoreUnavailable, TrainerKilled
+from gpu_runtime.errors import (
+    EngineDead,
+    InputUnusable,
+    ModelUnsupported,
+    StoreUnavailable,
+    TrainerKilled,
+)
 from gpu_runtime.failures.core_errors import core_errors_forget, core_errors_keep, core_input_error
 from gpu_runtime.failures.final_cause import final_cause
 from gpu_runtime.failures.input_errors import is_of_input
@@ -81,7 +87,10 @@ def test_an_engine_that_ended_is_judged_by_its_own_last_error(tmp_path: Path, mo
         dead = EngineDead("the engine's process ended with exit code 1")
         assert final_cause(dead, is_start=True) is None
         for error, cause in [
-            (RuntimeError("Unsupported head size: 72"), "the engine: RuntimeError: Unsupported head size: 72"),
+            (
+                RuntimeError("Unsupported head size: 72"),
+                "the engine: RuntimeError: Unsupported head size: 72",
+            ),
             (ConnectionResetError("reset"), None),
         ]:
             try:

@@ -64,7 +64,9 @@ def test_call_comes_back_as_it_was_recorded(journal: Journal) -> None:
     assert journal.calls.of_request("e1", "r2") is None
 
 
-def test_raw_log_probabilities_come_back_and_are_those_of_a_call_of_temperature_1(tmp_path: Path) -> None:
+def test_raw_log_probabilities_come_back_and_are_those_of_a_call_of_temperature_1(
+    tmp_path: Path,
+) -> None:
     opened, tempered = Journal(tmp_path / "j"), {"sampling": {"temperature": 0.5, "top_p": 1.0}}
     begin(opened, "e1")
     made = call("c1", "e1", options=tempered)

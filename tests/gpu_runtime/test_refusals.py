@@ -207,7 +207,8 @@ async def test_a_mismatch_that_the_new_hand_over_cured_is_forgotten(plane, volum
 
 
 async def test_steps_on_older_tokens_prove_nothing_about_a_mismatch_before_them(plane, volume) -> None:
-    """Two proofs in a row that fail end the session. The oldest tokens are trained first, and are no proof."""
+    """Two proofs in a row that fail end the session. The oldest tokens are trained first, and are
+    no proof."""
     volume_fill(volume, "a")
     later_fill(volume, "ef", version=3)
     later_fill(volume, "cd")  # of version 0, trained under versions 1 and 2

@@ -1,4 +1,5 @@
-"""A session that begins from a checkpoint: from its weights as the base, or from its state as step 0."""
+"""A session that begins from a checkpoint: from its weights as the base, or from its state as step
+0."""
 
 import hashlib
 import json
@@ -14,10 +15,22 @@ from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.steps.resumed_state import state_of
 from support.fake_control_plane import FakeControlPlane
 from support.fakes import FakeTrainer
-from support.runtime_harness import learner_open, plane_assign, resume_point, runtime_config, volume_fill
+from support.runtime_harness import (
+    learner_open,
+    plane_assign,
+    resume_point,
+    runtime_config,
+    volume_fill,
+)
 from tinkerscript.wire.runtime import Assignment
 
-RECORD = {"checkpoint_id": "ckp_old", "session_id": "ses_old", "kind": "state", "step": 7, "tinker_path": None}
+RECORD = {
+    "checkpoint_id": "ckp_old",
+    "session_id": "ses_old",
+    "kind": "state",
+    "step": 7,
+    "tinker_path": None,
+}
 
 
 def assign(plane: FakeControlPlane, **fields: Any) -> None:
@@ -138,7 +151,11 @@ async def test_what_a_tinker_client_saved_is_added_to_the_base_once(tmp_path: Pa
 
     monkeypatch.setattr(base_folder, "ModelTrainerProcess", Trainer)
     with FakeControlPlane() as plane:
-        assign(plane, serves=stored(plane, "ckp_t", {"model.json": "{}"}), base_model_path="/models/tiny")
+        assign(
+            plane,
+            serves=stored(plane, "ckp_t", {"model.json": "{}"}),
+            base_model_path="/models/tiny",
+        )
         for _ in range(2):
             folder = Path((await fetched(plane, tmp_path)).base_model_path)
             assert (folder / "config.json").read_text() == "{}"

@@ -1,4 +1,5 @@
-"""A runtime's own connections: another user who has the port of the lease process, or of the store, gets nothing."""
+"""A runtime's own connections: another user who has the port of the lease process, or of the store,
+gets nothing."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +22,11 @@ LEASE = f"tml-ls-ses_1.{'0' * 64}"
 async def test_no_lease_is_sent_to_another_users_port(tmp_path: Path) -> None:
     require_root()
     with strangers_port(forged='{"lease_seconds": 15, "checkpoints": []}') as stranger:
-        names = {"SERVER_URL": f"http://{stranger.address}", "LEASE": LEASE, "RUNTIME_DIR": str(tmp_path)}
+        names = {
+            "SERVER_URL": f"http://{stranger.address}",
+            "LEASE": LEASE,
+            "RUNTIME_DIR": str(tmp_path),
+        }
         config = config_read({f"TINKERSCRIPT_{name}": value for name, value in names.items()})
         client = LeaseClient(config, lambda lost: None, lambda full: None)
         with pytest.raises(ControlPlaneAway, match="another user's of this machine: nobody's"):

@@ -51,7 +51,8 @@ def test_what_the_trainer_leaves_of_a_shared_device_holds_the_weights_and_one_co
     kept = replace(MIDDLE, kept_bytes=int(7.616e9) * 14)
     assert choose(kept, 140.4, devices=1) == 1
     with pytest.raises(
-        PlacementImpossible, match=r"of 79\.6 GiB.*keeps 99\.3 GiB.*use 0\.0 GiB.*15\.9 GiB there.*offload"
+        PlacementImpossible,
+        match=r"of 79\.6 GiB.*keeps 99\.3 GiB.*use 0\.0 GiB.*15\.9 GiB there.*offload",
     ):
         choose(kept, 79.6, devices=1)
     room = MIDDLE.weight_bytes + MIDDLE.cache_bytes

@@ -33,5 +33,11 @@ def test_staleness_counts_from_the_oldest_token() -> None:
 
 
 def test_oldest_tokens_are_trained_first() -> None:
-    waiting = [record(1, "a", 1, version=1), record(2, "a", 2), record(3, "a", 3, version=1), record(4, "a", 4)]
-    assert [[episode.seq for episode in group] for group in full_groups(waiting, 2)] == [[2, 4], [1, 3]]
+    waiting = [
+        record(1, "a", 1, version=1),
+        record(2, "a", 2),
+        record(3, "a", 3, version=1),
+        record(4, "a", 4),
+    ]
+    groups = full_groups(waiting, 2)
+    assert [[episode.seq for episode in group] for group in groups] == [[2, 4], [1, 3]]

@@ -69,7 +69,10 @@ async def test_thinking_that_the_model_cannot_do_is_a_label_or_refused(tmp_path:
         for option in asked:
             assert (await raw(gateway, begun, **option)).status_code == 200
         labels = [call.options["labels"] for call in gateway.journal.calls.of_episode(begun["episode_id"])]
-        assert labels == [{"thinking.budget_tokens": 1024, "thinking": "enabled"}, {"reasoning_effort": "high"}]
+        assert labels == [
+            {"thinking.budget_tokens": 1024, "thinking": "enabled"},
+            {"reasoning_effort": "high"},
+        ]
     async with running_gateway(tmp_path / "refuse", unsupported_effort="refuse") as gateway:
         begun = await gateway.begin()
         said = [(await raw(gateway, begun, **option)).json()["error"]["message"] for option in asked]

@@ -318,7 +318,9 @@ async def test_eval_is_counted_and_never_trained(gateway: Gateway) -> None:
     assert (await gateway.accounting())["eval"] == 4
 
 
-async def test_episode_of_a_silent_client_is_not_waited_for_and_is_reported_as_stale(tmp_path: Path) -> None:
+async def test_episode_of_a_silent_client_is_not_waited_for_and_is_reported_as_stale(
+    tmp_path: Path,
+) -> None:
     clock = FakeClock(time.time())
     async with running_gateway(tmp_path, max_staleness=0, tasks_per_batch=1, now=clock) as gateway:
         late = await gateway.begin(task="c")

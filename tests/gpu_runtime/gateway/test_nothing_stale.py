@@ -1,4 +1,5 @@
-"""Any number of runners, any order of completion: the server begins no more than it can train in time."""
+"""Any number of runners, any order of completion: the server begins no more than it can train in
+time."""
 
 import asyncio
 import random
@@ -107,7 +108,8 @@ class World:
             self.begun.append(task.result().episode_id)
 
     async def run(self) -> Accounting:
-        """To the end of all tasks. Raises AssertionError where nothing goes on, or too much is begun."""
+        """To the end of all tasks. Raises AssertionError where nothing goes on, or too much is
+        begun."""
         batches, batch, still = self.episodes.batches, None, 0
         try:
             while True:
@@ -143,7 +145,13 @@ class World:
 
 
 def played(
-    seed: int, runners: int, grpo_n: int, tasks_per_batch: int, max_staleness: int, tasks: list[str], failing: float = 0
+    seed: int,
+    runners: int,
+    grpo_n: int,
+    tasks_per_batch: int,
+    max_staleness: int,
+    tasks: list[str],
+    failing: float = 0,
 ) -> Accounting:
     """What became of every attempt at ``tasks``."""
     size = {"grpo_n": grpo_n, "tasks_per_batch": tasks_per_batch, "max_staleness": max_staleness}
@@ -166,7 +174,11 @@ def _any_of(names: list[Any], chance: random.Random) -> Any:
     return names.pop(chance.randrange(len(names)))
 
 
-sizes = {"seed": st.integers(0, 2**32), "grpo_n": st.integers(2, 4), "tasks_per_batch": st.integers(1, 3)}
+sizes = {
+    "seed": st.integers(0, 2**32),
+    "grpo_n": st.integers(2, 4),
+    "tasks_per_batch": st.integers(1, 3),
+}
 staleness, runners = st.integers(0, 2), st.integers(1, 14)
 
 
@@ -175,7 +187,13 @@ staleness, runners = st.integers(0, 2), st.integers(1, 14)
 @given(**sizes, max_staleness=staleness, runners=runners, batches=st.integers(1, 3), same=st.booleans())
 @example(seed=0, grpo_n=4, tasks_per_batch=2, max_staleness=1, runners=8, batches=3, same=False)
 def test_no_ended_episode_is_dropped_where_all_complete(
-    seed: int, grpo_n: int, tasks_per_batch: int, max_staleness: int, runners: int, batches: int, same: bool
+    seed: int,
+    grpo_n: int,
+    tasks_per_batch: int,
+    max_staleness: int,
+    runners: int,
+    batches: int,
+    same: bool,
 ) -> None:
     """``same``: every attempt is at one task."""
     names = [f"t{0 if same else number}" for number in range(batches * tasks_per_batch) for _ in range(grpo_n)]
@@ -187,7 +205,12 @@ def test_no_ended_episode_is_dropped_where_all_complete(
 @any_speed
 @given(**sizes, max_staleness=staleness, runners=runners, order=st.randoms(use_true_random=False))
 def test_tasks_in_any_order_and_attempts_that_fail_hold_nothing_up(
-    seed: int, grpo_n: int, tasks_per_batch: int, max_staleness: int, runners: int, order: random.Random
+    seed: int,
+    grpo_n: int,
+    tasks_per_batch: int,
+    max_staleness: int,
+    runners: int,
+    order: random.Random,
 ) -> None:
     names = [f"t{number}" for number in range(6) for _ in range(grpo_n)]
     order.shuffle(names)

@@ -1,4 +1,5 @@
-"""What the gateway refused of an agent's calls is told at the end of the episode, and stands with it."""
+"""What the gateway refused of an agent's calls is told at the end of the episode, and stands with
+it."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ async def send(gateway: Gateway, begun: dict[str, Any], path: str, body: Any = B
     return (await gateway.http.request(method, path, json=body, headers=headers)).status_code
 
 
-async def test_an_agent_whose_every_call_is_refused_is_told_why_at_the_end(gateway: Gateway) -> None:
+async def test_an_agent_whose_every_call_is_refused_is_told_why_at_the_end(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin(task="t")
     for _ in range(26):
         assert await send(gateway, begun, "/v1/chat/completions") == 400
@@ -60,14 +63,20 @@ async def test_refusals_of_every_dialect_and_of_paths_that_are_not_there_are_cou
     )
 
 
-async def test_they_stay_with_the_episode_bounded_and_are_events_each_time_their_number_doubles(tmp_path: Path) -> None:
+async def test_they_stay_with_the_episode_bounded_and_are_events_each_time_their_number_doubles(
+    tmp_path: Path,
+) -> None:
     async with running_gateway(tmp_path) as gateway:
         events = gateway.events
         ids = []
         for number in range(5):
             begun = await gateway.begin(task="t", eval=True)
             for option in range(9):
-                body = {"model": "tiny-model", "messages": HELLO, f"option_{option}_{'x' * 2000}": 1}
+                body = {
+                    "model": "tiny-model",
+                    "messages": HELLO,
+                    f"option_{option}_{'x' * 2000}": 1,
+                }
                 await send(gateway, begun, "/v1/chat/completions", body)
             ids.append(begun["episode_id"])
             if number < 4:

@@ -102,8 +102,10 @@ async def test_an_effort_that_the_template_has_not_is_a_label_or_refused(tmp_pat
         assert plain.status_code == 200 and len(set(prompts(gateway))) == 1
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
         assert [call.options.get("labels") for call in calls] == [
-            {"reasoning_effort": "low"}, {"reasoning_effort": "xhigh"}, None,
-        ]  # fmt: skip
+            {"reasoning_effort": "low"},
+            {"reasoning_effort": "xhigh"},
+            None,
+        ]
     async with running_gateway(tmp_path / "refuse", family=family, unsupported_effort="refuse") as gateway:
         key = (await gateway.begin())["api_key"]
         refused = await gateway.raw_chat(key, reasoning_effort="high")

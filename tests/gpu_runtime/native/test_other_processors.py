@@ -9,7 +9,8 @@ import pytest
 
 from gpu_runtime.native.compiled import SIDE
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]  # 16 s of a core, beside whatever else runs
+# 16 s of a core, beside whatever else runs.
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 TESTS = Path(__file__).parents[1]
 
@@ -20,6 +21,10 @@ def test_kernels_for_avx2_pass_the_tests_of_those_for_avx512():
     modules = ("native/test_layer_kernels.py", "weights/test_packed_linear.py", "training/test_tree_kernel.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(TESTS / name) for name in modules)]
     found = subprocess.run(
-        command, env=os.environ | {"ATEN_CPU_CAPABILITY": "avx2"}, capture_output=True, text=True, timeout=840
+        command,
+        env=os.environ | {"ATEN_CPU_CAPABILITY": "avx2"},
+        capture_output=True,
+        text=True,
+        timeout=840,
     )
     assert found.returncode == 0, found.stdout[-3000:]

@@ -269,11 +269,13 @@ async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported
         await first.save_state(tmp_path / "state")
         await first.export_model(tmp_path / "model")
         trained = await weights(first, tmp_path / "trained")
-    moved = {"kl_coef": 0.1, "reference_decay": 0.9, "weight_decay": 0.1, "adam_beta1": 0.8}  # the state has none of it
+    # The state has none of it.
+    moved = {"kl_coef": 0.1, "reference_decay": 0.9, "weight_decay": 0.1, "adam_beta1": 0.8}
     async with ranks(model, 1, tmp_path / "state", **moved) as second:
         begun = await weights(second, tmp_path / "begun")
         assert trained.keys() == begun.keys() and all(torch.equal(trained[name], begun[name]) for name in trained)
-        own, reference = await second.logprobs(batch(2)), await second.logprobs(batch(2), reference=True)
+        own = await second.logprobs(batch(2))
+        reference = await second.logprobs(batch(2), reference=True)
         assert own == reference, "the moving reference begins at the policy"
         await second.save_state(tmp_path / "again")
         await step(second, 1)

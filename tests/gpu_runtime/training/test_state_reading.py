@@ -22,7 +22,11 @@ def test_a_forged_state_runs_nothing(forged: Path, tmp_path: Path) -> None:
     def reads_for_other_ranks() -> None:
         reshard(tmp_path, tmp_path, 0, 2, sub_group=1, advance=lambda: None)
 
-    for read in (lambda: state_load(forged), lambda: StateEngine().load(str(forged)), reads_for_other_ranks):
+    for read in (
+        lambda: state_load(forged),
+        lambda: StateEngine().load(str(forged)),
+        reads_for_other_ranks,
+    ):
         with pytest.raises(StateRefused, match=r"optim_states\.pt was not loaded: it is no state's.*mkdir"):
             read()
     assert not (tmp_path / "made").exists()
@@ -32,7 +36,11 @@ def test_a_forged_state_runs_nothing(forged: Path, tmp_path: Path) -> None:
 
 def test_what_deepspeed_saves_is_read(tmp_path: Path) -> None:
     stage, address, scaler = SAVED
-    whole = {"stage": stage.optimizer_states, "where": address(numel=2, start=0), "scale": scaler(1.0)}
+    whole = {
+        "stage": stage.optimizer_states,
+        "where": address(numel=2, start=0),
+        "scale": scaler(1.0),
+    }
     torch.save(whole | {"weights": [torch.arange(3.0, dtype=torch.bfloat16)]}, tmp_path / "saved.pt")
     found = state_load(tmp_path / "saved.pt", map_location="cpu", mmap=True)
     assert (found["stage"], found["where"]) == (whole["stage"], whole["where"])

@@ -90,7 +90,9 @@ async def test_calls_that_are_done_again_after_a_kill_are_told_again_under_their
     assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"]["training"] == 2
 
 
-async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_server_reads(tmp_path: Path) -> None:
+async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_server_reads(
+    tmp_path: Path,
+) -> None:
     meter = WorkMeter()
     for number in range(600):
         metrics = {f"own {number // 100} {name}:mean": 1.0 for name in range(20)} | {"nan:sum": float("nan")}

@@ -118,9 +118,10 @@ def test_a_saved_state_leaves_as_its_model_does_when_that_is_long_gone(base, tmp
 
 
 @pytest.mark.parametrize(
-    ("lora", "kind"), [(LoraConfig(4, seed=1), "state"), (LoraConfig(4, seed=1), "sampler"), (None, "state")],
+    ("lora", "kind"),
+    [(LoraConfig(4, seed=1), "state"), (LoraConfig(4, seed=1), "sampler"), (None, "state")],
     ids=["adapter", "adapter for samplers", "all weights"],
-)  # fmt: skip
+)
 def test_what_a_client_saved_becomes_the_base_of_another_session(base, tmp_path, lora, kind):
     trainer = trained(base, lora)
     {"state": trainer.save_state, "sampler": trainer.export_sampler}[kind]("m", tmp_path / "saved")
