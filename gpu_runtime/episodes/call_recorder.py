@@ -18,6 +18,8 @@ from gpu_runtime.refusals import EpisodeClosed
 from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
+OnEvent = Callable[[dict[str, Any]], None]  # gets the data of an event about an episode
+
 
 class CallRecorder:
     """All methods run on one asyncio loop."""
@@ -31,7 +33,7 @@ class CallRecorder:
         batches: Batches,
         changes: ChangeNotifier,
         repeated: RepeatedPrompts,
-        on_event: Callable[[dict[str, Any]], None],
+        on_event: OnEvent,
     ) -> None:
         self._journal, self._executor, self._open = journal, executor, open_episodes
         self._keys, self._batches, self._changes = keys, batches, changes

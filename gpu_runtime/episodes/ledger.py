@@ -15,7 +15,7 @@ from typing import Any
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
 from gpu_runtime.episodes.advice import Notices
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.call_recorder import CallRecorder
+from gpu_runtime.episodes.call_recorder import CallRecorder, OnEvent
 from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
 from gpu_runtime.episodes.keys import EpisodeKeys
@@ -56,12 +56,7 @@ class Episodes:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        assignment: Assignment,
-        *,
-        now: Callable[[], float] = time.time,
-        on_event: Callable[[dict[str, Any]], None],
+        self, journal: Journal, assignment: Assignment, *, on_event: OnEvent, now: Callable[[], float] = time.time
     ) -> None:
         config = assignment.config
         self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
@@ -267,12 +262,10 @@ class Episodes:
         return record.view(refused=await self._refused(record.id))
 
     async def _shown(self, record: EpisodeRecord) -> EpisodeView:
-        if (episode := self.open.get(record.id)) is None:
-            refused = await self._refused(record.id)
-            return record.view(refused=refused, warning=refused.sentence if refused else None)
-        refused = episode.refused.view()
-        warning = episode.warning or (refused.sentence if refused else None)
-        idle_at = episode.idle_at(self.open.idle_timeout_s)
+        episode = self.open.get(record.id)
+        refused = episode.refused.view() if episode else await self._refused(record.id)
+        warning = (episode and episode.warning) or (refused.sentence if refused else None)
+        idle_at = episode.idle_at(self.open.idle_timeout_s) if episode else None
         return record.view(idle_at=idle_at, warning=warning, refused=refused)
 
     async def _refused(self, episode_id: str) -> RefusedCalls | None:

@@ -50,16 +50,13 @@ JOIN_S = 10.0
 NOTICE_S = 1.0  # the end of a killed rank shows a little after its connections are gone
 
 
+Main = Callable[[Connection, RankSpec], None]
+
+
 class RankProcesses:
     """The processes of some ranks: one command at a time, sent to all. ``main`` runs in each, with its spec."""
 
-    def __init__(
-        self,
-        spec: RankSpec,
-        main: Callable[[Connection, RankSpec], None],
-        *,
-        on_progress: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None) -> None:
         self._spec, self._main, self._world = spec, main, spec.world_size
         self._lock = asyncio.Lock()
         self.on_progress = on_progress
