@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,7 @@ async def test_what_a_tinker_client_saved_is_added_to_the_base_once(tmp_path: Pa
     merged: list[tuple[str, str]] = []
 
     class Trainer:
-        on_progress = None
-
-        def __init__(self, base: str, config: Any, device: str) -> None:
+        def __init__(self, base: str, config: Any, device: str, *, on_progress: Callable[[], None]) -> None:
             self.base = base
 
         async def export_merged(self, saved: Path, folder: Path) -> None:
