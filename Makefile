@@ -34,7 +34,7 @@ test:
 
 ## make test-all     set-up of everything that a test starts, the checks, then every case
 test-all:
-	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm evaluators cookbook
+	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker evaluators cookbook
 	@$(RUN) tests/checks.py
 	@CONSOLE_SCREENSHOTS=$(CURDIR)/.data/screenshots $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rs
 	@$(RUN) -m pytest -m "engine and not nightly" -rs

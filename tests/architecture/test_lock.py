@@ -20,7 +20,6 @@ OWN_LOCKS = {
     "clients.txt": "clients.lock",
     "swift.txt": "swift.lock",
     "tinker.txt": "tinker.lock",
-    "helm.txt": "helm.lock",
     "evaluators.txt": "evaluators.lock",
     "cookbook.txt": "cookbook.lock",
     "vllm-cuda.txt": "vllm-cuda.lock",
@@ -95,7 +94,7 @@ SET_UP = tuple(
         "uv",
     ]
 )
-OWN_ENVIRONMENTS = tuple(["clients", "swift", "tinker", "helm", "evaluators", "litellm", "cookbook"])
+OWN_ENVIRONMENTS = tuple(["clients", "swift", "tinker", "evaluators", "litellm", "cookbook"])
 
 
 def hashed(lock: str) -> dict[str, str]:

@@ -15,7 +15,6 @@ from console.scheduling.launchers import docker as docker_launcher
 from console.scheduling.launchers import options
 from console.scheduling.launchers.kubernetes_objects import manifests as kubernetes_manifests
 from console.scheduling.processes import wait_until
-from console.server.metrics import RELAY_IN_FLIGHT
 from launching.backends import WAIT, kubernetes_launcher
 from launching.fake_kubernetes import VERSION, FakeKubernetes
 from launching.manifests import DOCKER, manifests
@@ -46,26 +45,13 @@ def test_every_manifest_is_applied() -> None:
     assert {*listed, "kustomization.yaml", "relay-calls"} == {path.name for path in (DOCKER / "kubernetes").iterdir()}
 
 
-def test_by_calls_of_the_relay_is_a_line_to_be_let_in(tmp_path: Path) -> None:
-    """And web servers then follow CPU and calls, in an object that Kubernetes takes."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl, which has Kustomize")
-    folder = shutil.copytree(DOCKER / "kubernetes", tmp_path / "kubernetes")
-    whole = folder / "kustomization.yaml"
-    before = whole.read_text()
-    whole.write_text(before.replace("# components: [relay-calls]", "components: [relay-calls]"))
-    assert whole.read_text() != before
-    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    made = {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(done.stdout)}
-    scaled = made["HorizontalPodAutoscaler", "web"]
-    kubernetes_validate.validate(scaled, VERSION, strict=True)
-    by_cpu, by_calls = scaled["spec"]["metrics"]
-    assert [by_cpu] == manifest_of("HorizontalPodAutoscaler", "web")["spec"]["metrics"]
-    assert by_calls["pods"] == {
-        "metric": {"name": next(iter(RELAY_IN_FLIGHT.collect())).name},
-        "target": {"type": "AverageValue", "averageValue": "300"},
-    }
+def test_every_image_has_the_version_of_the_server() -> None:
+    """An image without a version, or called latest, is another one after the next build."""
+    (image,) = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())["images"]
+    assert image == {"name": "tinkerscript-server", "newTag": SERVER}
+    for service in compose()["services"].values():
+        _, _, tag = service["image"].rpartition(":")
+        assert tag and "latest" not in tag and "/" not in tag
 
 
 def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path: Path) -> None:
