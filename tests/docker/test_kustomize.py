@@ -52,6 +52,7 @@ def patches_of_the_page() -> list[dict]:
     return yaml.safe_load(least + more)["patches"]
 
 
+@pytest.mark.smoke
 def test_every_patch_of_the_page_finds_its_manifest_and_what_it_replaces_or_removes() -> None:
     patches = patches_of_the_page()
     assert len(patches) >= 8
