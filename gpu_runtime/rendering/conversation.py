@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import chain, extended, normal_answer, normal_tool, plain
 from gpu_runtime.rendering.system_text import accounting
 from gpu_runtime.rendering.tool_formats import ToolFormat
@@ -73,11 +74,16 @@ class Conversation:
         variables: Mapping[str, Any] | None = None,
     ) -> Request:
         """The request as it was recorded: clients strip thoughts, trim and indent texts, renumber
-        calls, and count them in the system's first line."""
+        calls, and count them in the system's first line.
+
+        Raises BadRequest for arguments that are no object and came from no answer that was cut.
+        """
         known, names = [], chain([], tools, variables)
-        for message in map(self._as_first, messages):
+        for number, message in enumerate(map(self._as_first, messages)):
             if message["role"] == "assistant" and (source := self._echoed(names[-1], message)):
                 message = normal_answer(source.answer.message)
+            elif (call := _no_object(message)) is not None:
+                raise _no_arguments(f"messages.{number}.tool_calls.{call}.function.arguments")
             known.append(message)
             names.append(extended(names[-1], message))
         return Request(known, names)
@@ -139,6 +145,20 @@ class Conversation:
             return max(reversed(same), key=lambda source: _was_given_after(name, source))
         found = self._by_name.get(extended(name, message))
         return _meant(found, message) if found else None
+
+
+def _no_object(message: dict[str, Any]) -> int | None:
+    """The first call of ``message`` whose arguments are no object."""
+    arguments = [call["function"]["arguments"] for call in message.get("tool_calls", [])]
+    return next((number for number, value in enumerate(arguments) if not isinstance(value, dict)), None)
+
+
+def _no_arguments(path: str) -> BadRequest:
+    return BadRequest(
+        f"{path}: a call's arguments are a JSON object, or its text",
+        hint="Send the arguments as they came with the call; an empty object where there are none.",
+        param=path,
+    )
 
 
 def _was_given_after(name: str, source: ReusablePrefix) -> bool:

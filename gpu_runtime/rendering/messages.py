@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
 from gpu_runtime.rendering.custom_tools import arguments_of
 
@@ -42,20 +43,31 @@ class _Echoed(Strict):
     provider_specific_fields: Any = None
 
 
-def arguments_text(value: Any) -> Any:
-    """The JSON text of a call's arguments, in whichever form a client sends them back: none are an
-    empty object."""
+def arguments_of_call(value: Any) -> Any:
+    """A call's arguments as an object, in whichever form a client sends them back: none are an empty
+    one. Raises ValueError for what is no object.
+
+    Text that begins as an object and is none stays as it is: an answer that max_tokens cut has such
+    arguments. ``Conversation.recognise`` takes it back from where it came, and refuses any other.
+    """
     if value is None or (isinstance(value, str) and value.strip() in ("", "null")):
-        return "{}"
-    return json.dumps(value) if isinstance(value, dict) else value
+        return {}
+    text = value if isinstance(value, str) else json.dumps(value)
+    try:
+        found = load(text)
+    except (ValueError, RecursionError):
+        found = value
+    if isinstance(found, dict) or (isinstance(value, str) and text.lstrip().startswith("{")):
+        return found
+    raise ValueError("a call's arguments are a JSON object, or its text")
 
 
-Arguments = Annotated[str, BeforeValidator(arguments_text)]
+Arguments = Annotated[dict[str, Any] | str, BeforeValidator(arguments_of_call)]
 
 
 class FunctionCall(_Echoed):
     name: str = Field(min_length=1, max_length=MAX_NAME)
-    arguments: Arguments = "{}"
+    arguments: Arguments = Field(default_factory=dict)
 
 
 class ToolCall(_Echoed):
@@ -158,7 +170,7 @@ def normal(message: Message) -> dict[str, Any]:
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.function.name, "arguments": _arguments(call.function.arguments)},
+                    "function": {"name": call.function.name, "arguments": call.function.arguments},
                 }
                 for call in message.tool_calls
             ]
@@ -234,11 +246,3 @@ def _text(content: str | list[Any]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part.text if isinstance(part, TextPart) else part.refusal for part in content)
-
-
-def _arguments(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text

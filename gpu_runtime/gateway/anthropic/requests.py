@@ -11,12 +11,7 @@ from gpu_runtime.generation.requests import MAX_STOPS, ChatRequest, Effort, Stop
 from gpu_runtime.generation.tools import NAME
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
-from gpu_runtime.rendering.messages import Strict, arguments_text
-
-
-def _object(value: Any) -> Any:
-    """No input, in whichever form, is an empty object."""
-    return {} if arguments_text(value) == "{}" else value
+from gpu_runtime.rendering.messages import Strict, arguments_of_call
 
 
 class TextBlock(Strict):
@@ -41,7 +36,7 @@ class ToolUseBlock(Strict):
     type: Literal["tool_use"]
     id: str = Field(min_length=1, max_length=256)
     name: str = Field(min_length=1, max_length=MAX_NAME)
-    input: Annotated[dict[str, Any], BeforeValidator(_object)] = {}
+    input: Annotated[dict[str, Any], BeforeValidator(arguments_of_call)] = {}
 
 
 class ToolResultBlock(Strict):
@@ -211,7 +206,7 @@ def _text(content: str | Sequence[TextBlock | ToolReferenceBlock]) -> str:
 def _call(block: ToolUseBlock) -> dict[str, Any]:
     return {
         "id": block.id,
-        "function": {"name": block.name, "arguments": arguments_text(block.input)},
+        "function": {"name": block.name, "arguments": block.input},
     }
 
 

@@ -49,7 +49,7 @@ class FunctionCallItem(_Item):
     call_id: str = Field(min_length=1, max_length=256)
     name: str = Field(min_length=1, max_length=256)
     namespace: str | None = Field(None, min_length=1, max_length=256)
-    arguments: Arguments = "{}"
+    arguments: Arguments = Field(default_factory=dict)
 
 
 class CustomCallItem(_Item):
