@@ -51,6 +51,9 @@ from tinkerscript.wire.runtime import Assignment
 
 START_S = 30.0
 GRACE_S = 5.0  # for responses under way when the gateway ends
+# Longer than a client keeps an idle connection (aiohttp 15 s): a request never meets one that
+# closes.
+KEEP_ALIVE_S = 30
 log = logging.getLogger(__name__)
 
 
@@ -128,6 +131,7 @@ async def serve(
         lifespan="off",
         log_config=None,
         access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=2 * grace_s,  # type: ignore[arg-type]  # waited for by asyncio: any number will do
     )
     server = _Server(config)

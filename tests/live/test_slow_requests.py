@@ -175,6 +175,7 @@ async def test_a_client_that_reads_has_the_whole_response(port: int) -> None:
 def test_what_people_and_runtimes_reach_has_these_bounds(lease: bool) -> None:
     config = config_make(lease=lease)
     assert (config.http, config.ws) == (BoundedHttp, BoundedWebSocket)
+    assert config.timeout_keep_alive > 120, "a proxy in front must be the one that closes an idle connection"
 
 
 async def test_a_gateway_has_the_bounds_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
