@@ -22,6 +22,7 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from support import migrated_database
 from support.quick import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+from support.real_stores import REAL_STORES
 
 __all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure"]  # hooks
 
@@ -175,17 +176,35 @@ def swift_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Store"]:
         yield store
 
 
-@pytest.fixture(params=["seaweedfs", pytest.param("swift", marks=pytest.mark.swift)])
+@pytest.fixture(params=["memory", *REAL_STORES])
 def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
-    """The address of a real store, which the settings name: the test runs once with each of two."""
-    from support import swift_server
+    """The address of a store, which the settings name: the test runs with one in this process, and with two real ones.
 
+    What a real one alone can show takes those, by ``real_stores`` (support/real_stores.py).
+    """
+    if request.param == "memory":
+        return request.getfixturevalue("memory_store")
     if request.param == "seaweedfs":
         return request.getfixturevalue("embedded_s3")
+    from support import swift_server
+
     store = request.getfixturevalue("swift_store")
     for name, value in swift_server.settings_of(store).items():
         setattr(settings, name, value)
     return store.endpoint_url
+
+
+@pytest.fixture
+def memory_store(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store in this process, with an empty bucket, in the place of the embedded one; its address."""
+    from console.object_store import client as object_store
+    from support import store_calls
+    from support.memory_store import MemoryStore
+
+    store = MemoryStore()
+    monkeypatch.setattr(object_store, "client_of", lambda _: store)
+    monkeypatch.setattr(store_calls, "asked", store.asked)
+    return object_store.store_get().endpoint_url
 
 
 @pytest.fixture(autouse=True)

@@ -35,6 +35,8 @@ def marks_of(node: ast.expr) -> frozenset[str]:
     if isinstance(node, (ast.List, ast.Tuple)):
         return frozenset().union(*map(marks_of, node.elts))
     named = node.func if isinstance(node, ast.Call) else node
+    if ast.unparse(named) == "real_stores":  # support/real_stores.py
+        return frozenset({"system"})
     found = re.fullmatch(r"pytest\.mark\.(\w+)", ast.unparse(named))
     if found and found[1] == "parametrize":
         return frozenset({"smoke"} if "marks=pytest.mark.smoke" in ast.unparse(node) else ())
@@ -180,8 +182,8 @@ def test_the_tier_of_a_test_is_read_as_pytest_chooses_it() -> None:
     assert fault_of("tests/api/test_of_nothing.py") == "no such file"
     slow = {
         "tests/api/test_auth.py": "name a test, not a file",
-        "tests/console/test_uploads.py::test_a_presigned_url_expires": "it asks for s3",
-        "tests/console/test_archive.py::test_the_archive_goes_with_its_session": "it asks for s3",
+        "tests/console/test_uploads.py::test_a_presigned_url_expires": "it is marked system",
+        "tests/api/test_annotations.py::test_an_export_has_what_is_said_of_its_episodes": "it asks for embedded_s3",
         "tests/gpu_runtime/test_grammar_budget.py::test_it_ends_within_its_budget_and_a_quick_one_goes_on": "engine",
         "tests/e2e/test_private_files.py::test_nothing_that_a_server_writes_is_open_to_another_user": "starts servers",
     }

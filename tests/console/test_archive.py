@@ -17,6 +17,7 @@ from console.sessions.models import ArchivePart, EpisodeRecord, Session
 from console.sessions.runtime import archive, leases, uploads
 from console.users.models import Project
 from support import factories
+from support.real_stores import real_stores
 from support.store_calls import asked, fetch, opening, write
 from tinkerscript.wire.runtime import ArchiveUpload
 from tinkerscript.wire.sessions import SessionState
@@ -59,6 +60,7 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
     assert 0 < (listing.expires_at - timezone.now()).total_seconds() <= 900
 
 
+@real_stores
 def test_a_browser_keeps_a_part_under_a_name_that_shows_what_it_is(project, running) -> None:
     store(running, 1, b"first")
     (file,) = archive.archive_export(project=project, session_id=running.id).files

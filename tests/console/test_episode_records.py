@@ -4,7 +4,6 @@ import gzip
 import json
 import random
 
-import httpx
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -21,7 +20,7 @@ from console.sessions.runtime import episode_reports, leases, stored_files, uplo
 from console.sessions.services import session_delete
 from console.users.models import Project
 from support import factories
-from support.store_calls import opening, write
+from support.store_calls import fetch, opening, write
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeRow, EpisodeRows, EpisodeSort
 from tinkerscript.wire.runtime import DocumentPlace
@@ -314,8 +313,7 @@ def test_a_runtime_is_told_where_documents_of_its_own_session_are(project, runni
 
 
 def bytes_at(place: DocumentPlace) -> bytes:
-    wanted = {"Range": f"bytes={place.offset}-{place.offset + place.size_bytes - 1}"}
-    return httpx.get(place.url, headers=wanted).raise_for_status().content
+    return fetch(place.url, {"Range": f"bytes={place.offset}-{place.offset + place.size_bytes - 1}"})
 
 
 def test_a_pack_cannot_name_what_lies_outside_of_it(running) -> None:

@@ -33,7 +33,6 @@ def rows_with(*words: str) -> list[str]:
     return found
 
 
-@pytest.mark.smoke
 def test_nothing_names_who_was_erased_and_others_keep_what_they_have(alice: User, bob: User, project, s3) -> None:
     theirs = bob.memberships.get().project
     Membership.objects.create(project=theirs, user=alice, role=Role.MEMBER)

@@ -87,7 +87,6 @@ def state(session: Session, step: int, **fields: object) -> Checkpoint:
     )
 
 
-@pytest.mark.smoke
 def test_an_ended_session_keeps_its_last_state_for_a_month(project) -> None:
     ended = factories.session_make(project, state=SessionState.STOPPED)
     _first, last = state(ended, 1), state(ended, 2)

@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 
 from console.management.commands import prepare
 from console.object_store import client as object_store
+from support.real_stores import real_stores
 
 pytestmark = pytest.mark.django_db
 
@@ -16,6 +17,7 @@ def buckets() -> list[str]:
     return [bucket["Name"] for bucket in object_store.client_get().list_buckets()["Buckets"]]
 
 
+@real_stores
 def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(s3, settings):
     settings.S3_BUCKET = "not-made-yet"
     assert "not-made-yet" not in buckets()

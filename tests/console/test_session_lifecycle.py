@@ -288,7 +288,6 @@ def test_a_project_over_its_storage_orders_no_checkpoint_but_its_budget_still_do
 # -- Deletion ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_a_session_that_ended_is_deleted_with_its_record_and_bytes(project, s3) -> None:
     session, other = (factories.session_make(project, state=SessionState.STOPPED) for _ in range(2))
     Checkpoint.objects.create(session=session, kind="model", state="committed")

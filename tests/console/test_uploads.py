@@ -1,4 +1,4 @@
-"""Checkpoints and journals against real object stores: all or nothing, by presigned URL, under the lease of now."""
+"""Checkpoints and journals against object stores: all or nothing, by presigned URL, under the lease of now."""
 
 import hashlib
 import json
@@ -22,6 +22,7 @@ from console.sessions.runtime.archive import part_commit, part_key
 from console.sessions.runtime.episode_reports import pack_commit
 from console.sessions.runtime.journal_copies import copy_commit
 from support import factories
+from support.real_stores import real_stores
 from support.store_calls import fetch, opening, put, write
 from tinkerscript.wire.checkpoints import Manifest, ManifestFile
 from tinkerscript.wire.runtime import CheckpointUpload, UploadCommit, UploadedFile
@@ -67,15 +68,22 @@ def test_a_half_written_checkpoint_is_invisible(project, running):
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
 
 
-@pytest.mark.smoke
 def test_the_manifest_is_written_last(running, monkeypatch):
-    order = []
+    order, states = [], []
     complete, put_object = object_store.multipart_complete, object_store.put
     monkeypatch.setattr(object_store, "multipart_complete", lambda key, *a: order.append(key) or complete(key, *a))
-    monkeypatch.setattr(object_store, "put", lambda key, body: order.append(key) or put_object(key, body))
+
+    def put_seen(key, body):
+        order.append(key)
+        states.append(running.checkpoints.get().state)
+        put_object(key, body)
+
+    monkeypatch.setattr(object_store, "put", put_seen)
     plan = uploads.upload_open(session=running, body=opening(FILES))
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, FILES))
     assert order[-1].endswith("/manifest.json") and len(order) == len(FILES) + 1
+    assert states == ["uploading"]  # no reader is told of a checkpoint whose manifest is not there
+    assert running.checkpoints.get().state == "committed"
 
 
 def test_a_commit_sent_twice_changes_nothing(running):
@@ -86,7 +94,6 @@ def test_a_commit_sent_twice_changes_nothing(running):
     assert EventRecord.objects.filter(session_id=running.id, data__name="checkpoint_committed").count() == 1
 
 
-@pytest.mark.smoke
 def test_a_commit_that_broke_off_can_be_finished(running, monkeypatch):
     plan = uploads.upload_open(session=running, body=opening(FILES))
     commit = write(plan, FILES)
@@ -122,6 +129,7 @@ def test_a_file_of_any_size_has_no_more_parts_than_the_store_takes(running, monk
     assert put(planned.part_urls[-1], bytes(last_bytes))
 
 
+@real_stores
 @pytest.mark.smoke
 @pytest.mark.parametrize("sent", [b"", b"thre", b"threee", b"much more than three" * 100_000, [b"thr", b"ee"]])
 def test_a_part_of_another_length_is_refused_by_the_store_itself(running, sent):
@@ -137,6 +145,7 @@ def test_a_part_of_another_length_is_refused_by_the_store_itself(running, sent):
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
 
 
+@real_stores
 def test_a_file_that_the_server_writes_itself_has_no_more_either(s3, tmp_path, monkeypatch):
     monkeypatch.setattr(object_store, "MAX_PARTS", 2)
     content, path = bytes(range(256)) * (17 << 12), tmp_path / "file"  # 17 MiB: three parts of boto3's own size
@@ -333,6 +342,7 @@ def no_signature(url: str) -> str:
 
 
 # Swift takes what has no signature at all for a request in another dialect than S3, and answers 400.
+@real_stores
 @pytest.mark.parametrize(("spoil", "codes"), [(other_signature, {403}), (no_signature, {400, 403})])
 def test_the_store_serves_no_one_without_a_signature(running, spoil, codes):
     plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
@@ -348,6 +358,7 @@ def test_the_store_serves_no_one_without_a_signature(running, spoil, codes):
     refused.value.close()
 
 
+@real_stores
 def test_a_presigned_url_expires(running):
     object_store.put("short", b"x")
     url = object_store.read_url("short", expires_s=1)

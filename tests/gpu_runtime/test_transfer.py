@@ -13,6 +13,7 @@ from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import StoreUnavailable
 from gpu_runtime.object_store import transfer as transfer_module
 from gpu_runtime.object_store.transfer import UrlRefused, transfer_open
+from support.real_stores import real_stores
 from tinkerscript.wire.runtime import StoredFile
 
 PART_BYTES = 5 << 20  # S3's smallest part but for the last
@@ -45,6 +46,7 @@ def stored(s3, tmp_path):
     return write, complete
 
 
+@real_stores
 async def test_parts_put_in_parallel_come_back_whole_and_in_order(stored, tmp_path):
     write, complete = stored
     file, dest = complete(await write()), tmp_path / "dest.bin"
@@ -54,6 +56,7 @@ async def test_parts_put_in_parallel_come_back_whole_and_in_order(stored, tmp_pa
     assert dest.read_bytes() == CONTENT
 
 
+@real_stores
 async def test_a_url_with_a_wrong_signature_is_refused_at_once(stored, tmp_path):
     write, complete = stored
     file = complete(await write())

@@ -19,7 +19,7 @@ CPU_LIMIT_S = 2.0  # of one quick test, its fixtures apart: one second, and as m
 SLEEP_LIMIT_S = 0.25  # in all, of one quick test
 MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
 # Whoever asks for one of these starts what it starts: a store.
-FIXTURES = frozenset({"embedded_s3", "swift_store", "s3"})
+FIXTURES = frozenset({"embedded_s3", "swift_store"})
 # Folders whose tests are part of `make check`; then those whose tests start whole servers or other packages' programs.
 CHECKED_FOLDERS = ("architecture",)
 FOLDERS = (*CHECKED_FOLDERS, "clients", "docker", "e2e", "gpu", "launching")

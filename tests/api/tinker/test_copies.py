@@ -16,6 +16,7 @@ from console.tinker import copies
 from console.tinker.models import TinkerCheckpoint
 from console.users.models import Project
 from support.asgi_calls import Call
+from support.real_stores import real_stores
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 
@@ -107,6 +108,7 @@ async def test_a_copy_that_the_store_does_not_make_leaves_no_row(alices: Client,
     assert await sync_to_async(Removal.objects.count)() == 1
 
 
+@real_stores
 async def test_a_copy_that_is_killed_leaves_no_bytes_for_ever(
     alices: Client, path: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,10 +22,11 @@ from console.tinker.external_uploads import FINISH, MAX_OPEN, external_uploads_b
 from console.users.keys import key_create
 from console.users.models import ApiKey, Project, User
 from support.factories import EVERY_SCOPE
+from support.real_stores import real_stores
 from support.safetensors_bytes import safetensors_bytes
 from support.tinker_client import Client
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), real_stores]
 SHAPES = {"model.embed_tokens.weight": [5, 4], "model.norm.weight": [4]}
 CONFIG = {"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 0, "vocab_size": 5}
 FILES = {
