@@ -1,0 +1,106 @@
+"""`make test` again and again: what each run of its two pytest commands took, and whether a test failed.
+
+    .venv/bin/python tests/runs.py [--runs 20]
+
+It writes tests/RUNS.md after each run, and ends with status 1 where a run failed. Set-up and checks are not repeated.
+"""
+
+import argparse
+import datetime
+import re
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from nightly import machine
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "tests" / "RUNS.md"
+DEADLINE_S = 3600  # of one command
+COUNT = re.compile(r"(\d+) (passed|failed|errors?)\b")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+@dataclass
+class Run:
+    """One run of every command. ``failed`` counts errors too, and a command that ended otherwise than well."""
+
+    seconds: float = 0.0
+    passed: int = 0
+    failed: int = 0
+    names: tuple[str, ...] = ()
+
+
+def commands() -> list[list[str]]:
+    """The pytest commands of `make test`, as the Makefile has them."""
+    recipe = re.search(r"^test:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None, "the Makefile has the target test"
+    lines = [line.strip() for line in recipe[1].splitlines() if "-m pytest" in line]
+    return [shlex.split(line.removeprefix("@").replace("$(RUN)", sys.executable)) for line in lines]
+
+
+def run() -> Run:
+    """Every command once, one after the other."""
+    found = Run()
+    for command in commands():
+        began = time.monotonic()
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S
+            )
+            output, code = done.stdout, done.returncode
+        except subprocess.TimeoutExpired:
+            output, code = "", -1
+        found.seconds += time.monotonic() - began
+        counts = counted(output)
+        found.passed += counts["passed"]
+        found.failed += max(counts["failed"], int(code != 0))
+        found.names += tuple(FAILED.findall(output)) or ((f"status {code}",) if code else ())
+    return found
+
+
+def counted(output: str) -> dict[str, int]:
+    """What the last line of pytest's output says."""
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
+    counts = {"passed": 0, "failed": 0}
+    for number, what in COUNT.findall(last):
+        counts["passed" if what == "passed" else "failed"] += int(number)
+    return counts
+
+
+def page(runs: list[Run], wanted: int) -> str:
+    """The table, as it is so far."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    rows = [
+        f"| {number} | {each.seconds:.0f} | {each.passed} | {each.failed} | {', '.join(each.names)} |"
+        for number, each in enumerate(runs, start=1)
+    ]
+    lines = [
+        "# Runs of `make test`",
+        "",
+        f"{len(runs)} of {wanted} runs in a row of its pytest commands (`tests/runs.py`), {today}, {machine()}.",
+        "",
+        "| run | seconds | passed | failed | which |",
+        "| --- | --- | --- | --- | --- |",
+        *rows,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=20)
+    wanted = parser.parse_args().runs
+    runs: list[Run] = []
+    for number in range(1, wanted + 1):
+        runs.append(run())
+        TABLE.write_text(page(runs, wanted))
+        print(f"{number}: {runs[-1].seconds:.0f} s, {runs[-1].passed} passed, {runs[-1].failed} failed", flush=True)
+    return int(any(each.failed for each in runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
