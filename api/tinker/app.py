@@ -20,7 +20,7 @@ from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
 from api.rest.parsing import NUL, NUL_PROBLEM
 from api.rest.rate_limit import key_requests_take
-from api.tinker import account, audit, bookkeeping, compressed, custom_losses, records, refusals, search
+from api.tinker import account, audit, bookkeeping, compressed, records, refusals, search
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller, caller_get
 from api.tinker.numbers import Beginning
@@ -28,10 +28,10 @@ from api.tinker.relaying import RELAYED, relay, relay_refusal
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
 
 PREFIX = "/api/v1/"
-# What is passed on to a runtime may be larger, and of the rest what tells of a client or holds a graph.
+# What is passed on to a runtime may be larger, and of the rest what tells of a client.
 MAX_SMALL_BODY_BYTES, MAX_TOLD_BODY_BYTES = 64 << 10, 1 << 20
-TOLD = ("telemetry", "create_custom_loss")
-OF_PROMISES = ("retrieve_future", "retrieve_futures", "cancel_future")  # ids alone; a custom loss is its own id
+TOLD = "telemetry"
+OF_PROMISES = ("retrieve_future", "retrieve_futures", "cancel_future")  # ids alone; a refusal is its own id
 RUN = r"training_runs/(?P<model_id>[^/]+)"
 CHECKPOINT = RUN + r"/checkpoints/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]+)"
 ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
@@ -45,7 +45,6 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("GET", "healthz", bookkeeping.healthz),
     ("POST", "create_model", bookkeeping.model_create),
     ("POST", "get_info", bookkeeping.model_info),
-    ("POST", "create_custom_loss", custom_losses.custom_loss_create),
     ("POST", "copy_weights", bookkeeping.weights_copy),
     ("POST", "create_sampling_session", bookkeeping.sampler_create),
     ("GET", r"samplers/(?P<sampler_id>[^/]+)", bookkeeping.sampler_get),
@@ -76,7 +75,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
 NUL_ESCAPED = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # how JSON writes it; a bare one is no JSON
-OF_FUTURES = ("create_model", "create_custom_loss")
+OF_FUTURES = "create_model"
 logger = logging.getLogger(__name__)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -113,7 +112,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
         return Answer.of({"detail": f"Of compressed bodies {PREFIX}{compressed.PATH} reads zstd, and no other."}, 415)
     if path in RELAYED and method == "POST":
         return await _relayed(path, caller, scope, receive, is_compressed=bool(encodings))
-    body = await body_read(receive, None, limit_bytes=MAX_TOLD_BODY_BYTES if path in TOLD else MAX_SMALL_BODY_BYTES)
+    body = await body_read(receive, None, limit_bytes=MAX_TOLD_BODY_BYTES if path == TOLD else MAX_SMALL_BODY_BYTES)
     if NUL in unquote(path) or NUL in unquote(scope.get("query_string", b"").decode("latin-1")):
         return Answer.of({"detail": f"The address {NUL_PROBLEM}."}, 400)
     found = None
@@ -122,7 +121,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
             found = wanted
             if wanted == method:
                 names = {name: unquote(value) for name, value in matched.groupdict().items()}
-                handle = _promised if path in OF_FUTURES else _handle
+                handle = _promised if path == OF_FUTURES else _handle
                 return await handle(handler, caller, body, names, scope)
     if found is not None:
         return Answer.of({"detail": f"{scope['path']} takes {found}, not {method}."}, 405)
@@ -147,7 +146,7 @@ async def _relayed(
                 raise
             return told
         if path == "retrieve_future":
-            known = custom_losses.promised(body) or refusals.promised(body)
+            known = refusals.promised(body)
             if known is not None:
                 return known
         if path == "load_weights" and b'"session_id"' in body:

@@ -36,7 +36,7 @@ def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
         "proto_compress_fwdbwd": True,
         "parallel_fwdbwd_chunks": True,
         "sample_use_retrieve_futures": False,
-        "custom_loss_server_side": True,
+        "custom_loss_server_side": False,
         "sample_join_sampling_session": True,
     }
     return Answer.of(flags)

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from api.views.queries import Time
-from tinkerscript.wire.tinker.custom_loss import CustomLoss
 from tinkerscript.wire.tinker.messages import LoraOptions
 
 MAX_METADATA = 64
@@ -103,14 +102,6 @@ class ModelLoadBody(Body):
     user_metadata: Metadata | None = None
     optimizer_config: OptimizerConfig | None = None
     weights_access_token: str | None = None
-
-
-class CustomLossBody(CustomLoss):
-    """``/create_custom_loss``. An equal loss has an equal id, so that the number of the request says nothing."""
-
-    session_id: str
-    custom_loss_seq_id: int = Field(ge=0)
-    type: str = ""
 
 
 class ModelNamed(Body):

@@ -9,10 +9,23 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import tinker
-from own_loss import drawn
 from tinker import types
 from tinker_cookbook import weights
+
+
+def drawn(length: int) -> types.Datum:
+    rng = np.random.default_rng(length)
+    tokens = rng.integers(5, 60, length + 1)
+    weights_T = (rng.random(length) < 0.7).astype(np.float32)
+    return types.Datum(
+        model_input=types.ModelInput.from_ints(tokens[:-1].tolist()),
+        loss_fn_inputs={
+            "target_tokens": types.TensorData.from_numpy(tokens[1:].astype(np.int64)),
+            "weights": types.TensorData.from_numpy(weights_T),
+        },
+    )
 
 
 def contents(path: str, folder: Path) -> dict[str, bytes]:

@@ -112,11 +112,10 @@ RECIPES = {
         "distillation.on_policy_distillation",
         f"teacher_model={BASE} dataset=deepmath groups_per_batch=8 group_size=2 max_tokens=16 max_steps=2", 2,
     ),
-    "own_loss": Recipe("own_loss.py", "", 2),
     "download": Recipe("download.py", "", 1),
 }  # fmt: skip
 # They have no option that says what to do with a log folder that is there.
-NEVER_ASK = ("sl_loop", "rl_loop", "sl_basic", "rl_basic", "rlhf_pipeline", "own_loss", "download")
+NEVER_ASK = ("sl_loop", "rl_loop", "sl_basic", "rl_basic", "rlhf_pipeline", "download")
 
 
 def main() -> int:

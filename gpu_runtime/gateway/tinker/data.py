@@ -59,8 +59,7 @@ def data_read(request: TrainingRequest) -> list[Datum]:
     if not request.message.data:
         raise UserMistake("data is empty: send at least one datum")
     _shapes_check(request.message.data)
-    has_numbers = request.loss_fn == "custom"  # whose tensors may be single numbers, which have no shape
-    return [_datum(index, datum, has_numbers) for index, datum in enumerate(request.message.data)]
+    return [_datum(index, datum) for index, datum in enumerate(request.message.data)]
 
 
 def output_write(result: ForwardResult) -> bytes:
@@ -95,7 +94,7 @@ def _shapes_check(data: Any) -> None:
                 )
 
 
-def _datum(index: int, datum: Any, has_numbers: bool) -> Datum:
+def _datum(index: int, datum: Any) -> Datum:
     pieces = []
     for chunk in datum.model_input:
         kind = chunk.WhichOneof("chunk")
@@ -106,13 +105,13 @@ def _datum(index: int, datum: Any, has_numbers: bool) -> Datum:
     if not len(tokens_N):
         raise UserMistake(f"data[{index}].model_input has no token")
     inputs = {
-        name: _tensor(tensor, len(tokens_N), f"data[{index}].loss_fn_inputs[{name!r}]", has_numbers)
+        name: _tensor(tensor, len(tokens_N), f"data[{index}].loss_fn_inputs[{name!r}]")
         for name, tensor in datum.loss_fn_inputs.items()
     }
     return Datum(tokens_N, inputs)
 
 
-def _tensor(tensor: Any, tokens: int, where: str, has_numbers: bool) -> np.ndarray:
+def _tensor(tensor: Any, tokens: int, where: str) -> np.ndarray:
     dtype = _NUMPY.get(tensor.dtype)
     if dtype is None:
         raise UserMistake(f"{where} has dtype number {tensor.dtype}: float32 and int64 are what is read")
@@ -120,11 +119,11 @@ def _tensor(tensor: Any, tokens: int, where: str, has_numbers: bool) -> np.ndarr
     if tensor.WhichOneof("encoding") == "sparse_csr":
         return _dense(tensor.sparse_csr, dtype, shape, tokens, where)
     array = _array(tensor.dense, dtype, where)
-    if not shape and not (has_numbers and len(array) == 1 != tokens):
+    if not shape:
         shape = (len(array),)
     if any(length < 0 for length in shape) or math.prod(shape) != len(array):
         raise UserMistake(f"{where} says shape {list(shape)} and holds {len(array)} numbers")
-    if shape and shape[0] != tokens:
+    if shape[0] != tokens:
         raise UserMistake(f"{where} has shape {list(shape)}, and model_input has {tokens} tokens")
     return array.reshape(shape)
 

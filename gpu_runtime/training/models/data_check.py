@@ -12,7 +12,10 @@ from gpu_runtime.training.objective.named_losses import LOSSES, NamedLoss
 def loss_find(name: str) -> NamedLoss:
     """The loss of that name. Raises InvalidTrainingInput."""
     if name not in LOSSES:
-        raise InvalidTrainingInput(f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}, and custom")
+        raise InvalidTrainingInput(
+            f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}. A loss of your own is computed by the client:"
+            " pass the function to forward_backward_custom"
+        )
     return LOSSES[name]
 
 
@@ -37,16 +40,6 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
 
 def data_check(data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary: int, longest: int) -> None:
     """Raises InvalidTrainingInput for the first datum that does not fit the loss or the model."""
-    targets_check(data, name, loss, vocabulary=vocabulary, longest=longest)
-    for index, datum in enumerate(data):
-        for key, tensor in datum.loss_inputs.items():
-            _check_values(index, key, tensor, datum.loss_inputs[TARGETS].shape)
-
-
-def targets_check(
-    data: Sequence[Datum], name: str, loss: NamedLoss | None, *, vocabulary: int, longest: int
-) -> None:  # fmt: skip
-    """Of each datum its tokens and its targets, and that ``loss`` (None: a client's own) takes its tensors."""
     if not data:
         raise InvalidTrainingInput("data is empty: there is nothing to compute")
     for index, datum in enumerate(data):
@@ -54,13 +47,12 @@ def targets_check(
         tokens = len(datum.token_ids_N)
         if tokens > longest:
             raise InvalidTrainingInput(f"datum {index} has {tokens} tokens; this model takes at most {longest}")
-        if loss is not None:
-            _check_names(index, datum.loss_inputs, name, loss)
-        elif TARGETS not in datum.loss_inputs:
-            raise InvalidTrainingInput(f"datum {index} has no tensor {TARGETS!r} in loss_fn_inputs")
+        _check_names(index, datum.loss_inputs, name, loss)
         targets = datum.loss_inputs[TARGETS]
-        _check_shape(index, targets, tokens, name, many_targets=loss is None or loss.many_targets)
+        _check_shape(index, targets, tokens, name, many_targets=loss.many_targets)
         _check_tokens(f"datum {index}, {TARGETS}", targets, vocabulary)
+        for key, tensor in datum.loss_inputs.items():
+            _check_values(index, key, tensor, targets.shape)
 
 
 def _check_tokens(where: str, ids: np.ndarray, vocabulary: int) -> None:

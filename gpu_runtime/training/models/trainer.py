@@ -5,7 +5,6 @@ What ``model_interfaces.ModelTrainer`` promises, without a process of its own; `
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +32,7 @@ from tinkerscript.processes import machine_share
 
 from .adam import adam_make, adam_step
 from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
-from .custom_loss import GraphLoss, custom_find
-from .data_check import data_check, loss_find, settings_check, targets_check
+from .data_check import data_check, loss_find, settings_check
 from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
 from .state_files import saved_weights, state_read, state_weights, state_write
@@ -227,53 +225,35 @@ class BaseWithModels:
             adapter_select(self._policy.model, model.adapter)
         outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
         metrics = {"loss:sum": 0.0}
-        backward = _backward if torch.is_grad_enabled() else None
+        backward = Tensor.backward if torch.is_grad_enabled() else None
         through = RowModel(self._device, self._policy, backward, on_row=self.on_row)
         rows = pack(data, self._config.micro_batch_tokens, prefix_order(data))
         for passed in rows_pass(through, data, rows, row_loss):
-            for key, value in passed.told.items():
-                metrics[key] = metrics.get(key, 0.0) + value
+            metrics["loss:sum"] += passed.told
             for index, logprobs in _by_datum(passed.tree, data, passed.scores.cpu().numpy()):
                 outputs[index]["logprobs"] = logprobs
-        metrics = {key: value / len(data) if key.endswith(":mean") else value for key, value in metrics.items()}
         if name in LOSSES and LOSSES[name].approximates:
             metrics[f"{name}_is_approximated:max"] = 1.0
         return ForwardResult(tuple(outputs), metrics)
 
     def _row_loss(self, data: Sequence[Datum], name: str, config: LossConfig) -> RowLoss:
-        """A loss by its name, or a client's own. Raises InvalidTrainingInput for it, and for data that do not fit."""
-        bounds = {"vocabulary": self._vocabulary, "longest": self._longest}
-        if name == "custom":
-            custom = custom_find(config)
-            targets_check(data, name, None, **bounds)
-            custom.check(data)
-            return lambda row: partial(_custom_loss, custom, row)
+        """A loss by its name. Raises InvalidTrainingInput for it, and for data that do not fit."""
         loss = loss_find(name)
         settings = settings_check(name, loss, config)
-        data_check(data, name, loss, **bounds)
+        data_check(data, name, loss, vocabulary=self._vocabulary, longest=self._longest)
         keys = [key for key in data[0].loss_inputs if key != TARGETS]
 
-        def named(row: RowTensors) -> Callable[[Tensor], tuple[Tensor, dict[str, float]]]:
+        def named(row: RowTensors) -> Callable[[Tensor], tuple[Tensor, float]]:
             tensors = {key: row.loss_input(key) for key in keys}
 
-            def compute(logprobs_E: Tensor) -> tuple[Tensor, dict[str, float]]:
+            def compute(logprobs_E: Tensor) -> tuple[Tensor, float]:
                 loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, row.datum_K, settings))
                 _finite_verify(loss_E, row.datum_K)
-                return loss_E.sum(), {"loss:sum": float(loss_E.detach().double().sum())}
+                return loss_E.sum(), float(loss_E.detach().double().sum())
 
             return compute
 
         return named
-
-
-def _custom_loss(custom: GraphLoss, row: RowTensors, logprobs_E: Tensor) -> tuple[Tensor, dict[str, float]]:
-    loss, metrics = custom.of_row(logprobs_E, row.row.flat_K, row.row.indices, row.data)
-    return loss, {"loss:sum": float(loss.detach())} | metrics
-
-
-def _backward(loss: Tensor) -> None:
-    if loss.requires_grad:  # a client's own loss may be a constant
-        loss.backward()
 
 
 def _by_datum(row: TreeRow, data: Sequence[Datum], values_E: np.ndarray) -> list[tuple[int, np.ndarray]]:

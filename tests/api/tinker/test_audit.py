@@ -25,7 +25,7 @@ WITHOUT = {
     "model_create": "the start of its runtime has an entry; more models of it are rows that the run shows",
     "sampler_create": "one for each step of a training loop; the start of its runtime has an entry",
     "session_heartbeat": "every ten seconds", "telemetry": "it is on the record of the session",
-    "custom_loss_create": "nothing is kept", "sampling_session_join": "a counter",
+    "sampling_session_join": "a counter",
     "session_project_set": "a session stays where it is", "auth_token": "it is the key that it names; nothing is kept",
     "external_upload_start": "nothing is in the store before the upload is finished, which has an entry",
 }  # fmt: skip

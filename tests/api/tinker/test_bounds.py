@@ -57,9 +57,9 @@ async def test_what_asks_for_a_future_is_small_and_is_not_parsed(alices: Client)
     wide = b'{"x": [' + b"[]," * 300_000 + b'0], "request_id": "%s"}'
     refused = await alices.mistake("create_model", {"session_id": "tnk_none", "model_seq_id": 0, "base_model": "m"})
     assert refused == "There is no such session."
-    assert await alices.send("POST", "retrieve_future", wide % b"custom|loss-abc") == (
+    assert await alices.send("POST", "retrieve_future", wide % b"refused|bm8=") == (
         200,
-        {"loss_id": "loss-abc", "type": "create_custom_loss"},
+        {"error": "no", "category": "user"},
     )
     for path in ("retrieve_future", "retrieve_futures", "cancel_future"):
         assert (await alices.send("POST", path, wide % (b"x" * (200 << 10))))[0] == 413, path

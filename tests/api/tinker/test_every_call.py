@@ -52,8 +52,6 @@ CALLS = {
     "POST cancel_future": f"{SAMPLING}::test_a_cancelled_sample_ends_and_one_of_an_earlier_runtime_is_gone",
     "POST retrieve_future": f"{LEDGER}::test_what_waits_says_so_with_408_and_why",
     "POST retrieve_futures": f"{SAMPLING}::test_one_question_tells_which_samples_of_a_client_are_done",
-    "POST create_custom_loss": "api/tinker/test_custom_losses.py::"
-    "test_a_loss_is_promised_and_its_id_is_what_it_is_made_of",
     "GET training_runs": f"{ACCOUNT}::test_lists_are_of_ones_own_or_of_the_project_and_say_when_a_model_was_last_asked",
     f"GET {RUN}": NAMES,
     f"GET {RUN}/checkpoints": NAMES,
@@ -121,11 +119,17 @@ def _name(group: re.Match[str]) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_clients_compute_losses_of_their_own(alices: Client) -> None:
+    """Where the flag is off ``create_custom_loss`` of the client stays there, and a loss takes two passes."""
+    assert (await alices.post("client/config", {"sdk_version": "0.38.0"}))["custom_loss_server_side"] is False
+    assert await alices.post("create_custom_loss", {}, 404)
+
+
+@pytest.mark.django_db(transaction=True)
 async def test_what_a_client_reads_before_anything_else(alices: Client) -> None:
     flags = await alices.post("client/config", {"sdk_version": "0.38.0"})
     assert {name for name, is_on in flags.items() if is_on} == {
-        "pjwt_auth_enabled", "proto_compress_fwdbwd", "parallel_fwdbwd_chunks", "custom_loss_server_side",
-        "sample_join_sampling_session",
+        "pjwt_auth_enabled", "proto_compress_fwdbwd", "parallel_fwdbwd_chunks", "sample_join_sampling_session",
     }  # fmt: skip
     assert await alices.post("client/dynamic_config", {"sdk_version": "0.38.0"}) == {
         "refresh_interval_sec": 300, "sample_cancel_enabled": True, "sample_cancel_max_batch_size": 64,

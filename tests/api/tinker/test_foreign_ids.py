@@ -10,7 +10,6 @@ from api.tinker.app import ROUTES
 from api.tinker.refusals import PROMISE
 from api.tinker.relaying import RELAYED
 from support.factories import BASE_MODEL
-from support.loss_bodies import custom_loss_body
 from support.tinker_client import Client
 from support.tinker_harness import step, training
 from support.tinker_rows import checkpoint_store
@@ -23,7 +22,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "sessions/SESSION/finish": {"reason": {"type": "success"}},
     "sessions/SESSION/project": {"project_id": "x"},
     "create_model": {"session_id": "SESSION", "model_seq_id": 7, "base_model": BASE_MODEL},
-    "create_custom_loss": custom_loss_body("SESSION"),
     "get_info": {"model_id": "MODEL"},
     "create_sampling_session": {"session_id": "OWN", "sampling_session_seq_id": 0, "model_path": "SAMPLER_PATH"},
     "join_sampling_session": {"sampling_session_id": "SAMPLING"},
@@ -48,7 +46,7 @@ NAMES_NOTHING = {
 }  # fmt: skip
 # What is begun here by a call of its own: test_external_uploads.py has another project's.
 ELSEWHERE = {"external_weights_upload_finish"}
-THROUGH_FUTURES = {"create_model", "create_custom_loss", "load_weights"}
+THROUGH_FUTURES = {"create_model", "load_weights"}
 
 
 def cases() -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ from asgiref.sync import sync_to_async
 from console.users.keys import key_create
 from console.users.models import Project, User
 from support.factories import BASE_MODEL, EVERY_SCOPE
-from support.loss_bodies import custom_loss_body
 from support.tinker_client import Client
 from support.tinker_harness import step, training
 from support.tinker_rows import checkpoint_store
@@ -58,7 +57,6 @@ async def made_by(client: Client) -> tuple[Calls, Calls]:
     futures: Calls = [
         ("POST", "create_model", {"session_id": session, "model_seq_id": 7, "base_model": BASE_MODEL}),
         ("POST", "load_weights", {"session_id": session, "model_seq_id": 8, "path": state, "optimizer": True}),
-        ("POST", "create_custom_loss", custom_loss_body(session)),
     ]
     return calls, futures
 

@@ -33,11 +33,6 @@ def test_dense_and_sparse_tensors_are_read() -> None:
     assert datum.loss_inputs["target_tokens"].tolist() == [[0, 7], [0, 0], [8, 0]]
 
 
-def test_a_single_number_is_one_for_a_loss_of_the_clients_own() -> None:
-    (datum,) = data_read(request("custom", dense=np.array([2.5], "<f4").tobytes(), dtype=messages.FLOAT32))
-    assert datum.loss_inputs["target_tokens"].shape == ()
-
-
 @pytest.mark.parametrize(
     ("tensor", "said"),
     [

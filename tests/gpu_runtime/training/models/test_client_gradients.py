@@ -21,14 +21,13 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.model_interfaces import Datum
-from support.loss_graphs import traced
 from support.model_data import RATIO_LOSSES, SETTINGS, drawn_data, gradient_of, plain_logprobs, plain_loss
 from support.tinker_client_server import TINKER_SESSION, client_server_open
 from support.tinker_exit import ended_well
-from tinkerscript.wire.tinker.custom_loss import CustomLoss, loss_pack
 
 ROOT = Path(__file__).resolve().parents[4]
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
+TORCH = str(Path(torch.__file__).parents[1])  # with which a client computes a loss of its own
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.timeout(300),
@@ -60,19 +59,8 @@ CASES: list[tuple[str, str, list[Datum]]] = [
 ]
 
 
-def own_loss(logprobs, weights):
-    """Cross-entropy once more, as a client's own loss, so that it has a formula here."""
-    loss = -(logprobs * weights).sum()
-    return loss, {"custom/own:sum": loss}
-
-
+# A loss of the client's own (client_losses.py) is a formula of here once more.
 FORMULAS = {"custom": "cross_entropy"}
-
-
-def settings_of(loss: str) -> dict[str, Any]:
-    if loss != "custom":
-        return SETTINGS[loss]
-    return {"loss_id": loss_pack(CustomLoss.model_validate(traced(own_loss, logprobs=2, weights=2)))}
 
 
 def written(name: str, datum: Datum) -> list[Any]:
@@ -100,14 +88,14 @@ async def _drive(trainer_of: Any, folder: Path) -> dict[str, tuple[dict[str, Any
             place.mkdir()
             urls[name] = await stack.enter_async_context(client_server_open(trainer_of(micro_batch_tokens=room), place))
         cases = [
-            [name, loss, settings_of(loss), [written(name, datum) for datum in data]] for name, loss, data in CASES
+            [name, loss, SETTINGS.get(loss), [written(name, datum) for datum in data]] for name, loss, data in CASES
         ]
         servers = [[url, KINDS[name.partition(",")[0]]] for name, url in urls.items()]
         sent = {"servers": servers, "cases": cases}
         (folder / "cases.json").write_text(json.dumps(sent))
         clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
         client = await asyncio.create_subprocess_exec(
-            str(PYTHON), str(Path(__file__).with_name("client_losses.py")), str(folder / "cases.json"), cwd="/",
+            str(PYTHON), str(Path(__file__).with_name("client_losses.py")), str(folder / "cases.json"), TORCH, cwd="/",
             env=clean | {"TINKER_API_KEY": "tml-test", "TINKER_TELEMETRY": "0"},
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip

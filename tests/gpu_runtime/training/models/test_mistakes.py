@@ -36,7 +36,7 @@ N = len(drawn_data("ppo")[2].token_ids_N)
 MISTAKES = {
     "no data": ([], "ppo", {}, "data is empty"),
     "unknown loss": (drawn_data("ppo"), "grpo", {}, "loss_fn 'grpo' is unknown; there are cross_entropy"),
-    "custom loss": (drawn_data("ppo"), "custom", {}, "what create_custom_loss returned"),
+    "a loss of ones own": (drawn_data("ppo"), "custom", {}, "'custom' is unknown; .* forward_backward_custom"),
     "unknown setting": (drawn_data("ppo"), "ppo", {"kl_beta": 0.1}, "'kl_beta' is no setting of ppo; it has clip_low"),
     "text for a number": (drawn_data("dro"), "dro", {"beta": "big"}, "'beta' must be a finite number, not 'big'"),
     "NaN for a number": (drawn_data("dro"), "dro", {"beta": math.nan}, "'beta' must be a finite number"),
