@@ -51,7 +51,7 @@ class SessionAdmin(ReadOnly):
 
 @admin.register(WarmRuntime)
 class WarmRuntimeAdmin(ReadOnly):
-    list_display = ["id", "base_model", "is_ready", "started_at"]
+    list_display = ["id", "is_ready", "started_at"]
 
 
 @admin.register(Checkpoint)

@@ -7,17 +7,14 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .config import WARM_MODEL, RuntimeConfig, config_load
+from .config import WAITS, RuntimeConfig, config_load
 from .control_plane.agent import Agent
 from .errors import RuntimeFault
 from .start import start
 from .training.nodes.pod_hold import pods_started
 from .training.nodes.pods import pod_index
-
-if TYPE_CHECKING:
-    from .loading.both import Loaded
 
 COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -29,7 +26,7 @@ def main() -> int:
         from .training.nodes import pod_host
 
         return pod_host.main()
-    if WARM_MODEL in os.environ:
+    if WAITS in os.environ:
         from .loading.warm import warm_life
 
         return exit_code(warm_life(until_terminated))
@@ -74,7 +71,7 @@ def exit_code(life: Coroutine[Any, Any, bool]) -> int:
     return 0
 
 
-async def until_terminated(config: RuntimeConfig, loaded: "Loaded | None" = None) -> bool:
+async def until_terminated(config: RuntimeConfig) -> bool:
     """Whether it ended by a SIGTERM with notice: the session goes on elsewhere.
 
     SIGINT, a SIGTERM without notice and a second one unwind like any other end, so that engine and ranks are closed. A
@@ -98,7 +95,7 @@ async def until_terminated(config: RuntimeConfig, loaded: "Loaded | None" = None
     loop.add_signal_handler(signal.SIGTERM, terminated)
     loop.add_signal_handler(signal.SIGINT, task.cancel)
     await pods_started()
-    await start(config, hard_exit=True, on_agent=agents.append, loaded=loaded)
+    await start(config, hard_exit=True, on_agent=agents.append)
     return bool(agents) and agents[0].preempted.is_set()
 
 

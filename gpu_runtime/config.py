@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-WARM_MODEL = "TINKERSCRIPT_WARM_MODEL"  # what to load before there is a session: loading/warm.py
+WAITS = "TINKERSCRIPT_RUNTIME_WAITS"  # it is there in a runtime that has no session yet: loading/warm.py
 _LEASE = re.compile(r"tml-ls-(?P<session_id>[A-Za-z0-9_-]{1,40})\.[0-9a-f]{64}")
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.\-]+):(?P<port>\d{1,5})")
 

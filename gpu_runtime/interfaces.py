@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from tinkerscript.wire.config import SessionConfig
-
 
 @dataclass(frozen=True)
 class SamplingOptions:
@@ -104,10 +102,6 @@ class Engine(TokenSource, Protocol):
     @property
     def shares_device(self) -> bool:
         """Whether it shares a device with the trainer, so that it must sleep while a step runs."""
-        ...
-
-    def configure(self, config: SessionConfig) -> None:
-        """Serve a session of ``config``, whose contexts are no longer than what the engine was started for."""
         ...
 
     async def load_weights(self, folder: Path, version: int) -> None:

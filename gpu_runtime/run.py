@@ -32,7 +32,7 @@ from .interfaces import Engine, Tokenizer, Trainer
 from .journal.journal import Journal
 from .learner import Learner
 from .loading.base_folder import base_fetched
-from .loading.both import Loaded, fit_report, misfit, open_engine_and_trainer
+from .loading.both import open_engine_and_trainer
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
 from .placement import devices_verify
@@ -49,21 +49,14 @@ from .weights.handover_folder import handover_folder
 log = logging.getLogger(__name__)
 
 
-async def run(
-    agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog, loaded: Loaded | None = None
-) -> None:
-    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault.
-
-    ``loaded`` is what this runtime loaded before it had a session (loading/warm.py).
-    """
+async def run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
+    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault."""
     agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
     async with until_one_fails([agent_lost(agent)]):
-        await load_and_serve(agent, assignment, config, watchdog, loaded)
+        await load_and_serve(agent, assignment, config, watchdog)
 
 
-async def load_and_serve(
-    agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog, loaded: Loaded | None
-) -> None:
+async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
     """Bring up the parts and serve."""
     store = ObjectStore(agent)
     assignment = await base_fetched(store, assignment, config.runtime_dir, agent.status)
@@ -73,10 +66,7 @@ async def load_and_serve(
     async with archive_on_failure(agent, archive):
         devices_verify(config.gpus)
         with handover_folder(config.session_id, assignment.engine_nodes) as handover:
-            if loaded is not None:
-                model = assignment.base_model_path
-                fit_report(agent.report, loaded, misfit(loaded, model, assignment.config, config.gpus))
-            opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance, loaded)
+            opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance)
             fetched = weights_fetched(store, assignment, config.runtime_dir, agent.status.advance)
             reading = tokenizer_reading(assignment.base_model_path)
             async with reading as tokenizer, fetched as weights, opened as (engine, trainer, comparison):

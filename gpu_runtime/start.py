@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from tinkerscript.processes.tracing import tracing_begin, tracing_end
 from tinkerscript.wire.events import EventKind
@@ -27,9 +26,6 @@ from .health.resources import ResourceSampler
 from .loading.libraries import libraries_wait
 from .training.nodes.pod_hold import pods_held
 
-if TYPE_CHECKING:
-    from .loading.both import Loaded
-
 log = logging.getLogger(__name__)
 
 
@@ -38,13 +34,11 @@ async def start(
     *,
     hard_exit: bool = False,
     on_agent: Callable[[Agent], None] = lambda agent: None,
-    loaded: "Loaded | None" = None,
 ) -> None:
     """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
 
     ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
-    ``on_agent`` is given the agent, which can be told that this machine is taken away. ``loaded`` is what this runtime
-    loaded before it had a session (loading/warm.py).
+    ``on_agent`` is given the agent, which can be told that this machine is taken away.
     """
     async with traced_to_the_end(), Agent(config) as agent:
         on_agent(agent)
@@ -66,7 +60,7 @@ async def start(
             try:
                 async with pods_held(agent.preempt):
                     await libraries_wait()
-                    await _run(agent, assignment, config, watchdog, loaded)
+                    await _run(agent, assignment, config, watchdog)
             except FinalFault as fault:
                 log.error("%s: %s", fault.code, fault)
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
@@ -86,9 +80,7 @@ async def traced_to_the_end() -> AsyncIterator[None]:
         tracing_end()
 
 
-async def _run(
-    agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog, loaded: "Loaded | None"
-) -> None:
+async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
     if assignment.kind is SessionKind.TINKER:
         from .run_tinker import run_tinker
 
@@ -101,7 +93,7 @@ async def _run(
         return
     from .run import run
 
-    await run(agent, assignment, config, watchdog, loaded)
+    await run(agent, assignment, config, watchdog)
 
 
 def report_end(agent: Agent, error: Exception) -> None:

@@ -135,7 +135,6 @@ class Migration(migrations.Migration):
             name="WarmRuntime",
             fields=[
                 ("id", models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ("base_model", models.CharField(max_length=400)),
                 ("is_ready", models.BooleanField(default=False)),
                 ("started_at", models.DateTimeField(auto_now_add=True)),
             ],
@@ -485,15 +484,6 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="devices_held",
                         to="console.session",
-                    ),
-                ),
-                (
-                    "warm",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="devices_held",
-                        to="console.warmruntime",
                     ),
                 ),
             ],

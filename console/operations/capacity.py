@@ -85,10 +85,7 @@ def _server() -> ServerCapacity:
 def _device(device: Device) -> DeviceUse:
     if (session := device.session) is not None:
         return DeviceUse(device=device.id, used_by="session", session_id=session.id, session_name=session.name)
-    return DeviceUse(
-        device=device.id, used_by="nobody" if device.warm_id is None else "warm runtime", session_id=None,
-        session_name=None,
-    )  # fmt: skip
+    return DeviceUse(device=device.id, used_by="nobody", session_id=None, session_name=None)
 
 
 def _projects() -> list[ProjectUse]:

@@ -63,11 +63,9 @@ def _sessions(now: datetime) -> Iterator[Metric]:
     for cause, total in RestartCount.objects.values_list("cause", "total"):
         restarts.add_metric([cause], total)
     yield restarts
-    warm = GaugeMetricFamily(
-        "tinkerscript_warm_runtimes", "Runtimes without a session yet.", labels=["base_model", "state"]
-    )
-    for base_model, is_ready, number in WarmRuntime.objects.values_list("base_model", "is_ready").annotate(Count("id")):
-        warm.add_metric([base_model, "ready" if is_ready else "loading"], number)
+    warm = GaugeMetricFamily("tinkerscript_warm_runtimes", "Runtimes without a session yet.", labels=["state"])
+    for is_ready, number in WarmRuntime.objects.values_list("is_ready").annotate(Count("id")):
+        warm.add_metric(["ready" if is_ready else "starting"], number)
     yield warm
 
 

@@ -27,10 +27,9 @@ class Drain(models.Model):
 
 
 class WarmRuntime(models.Model):
-    """A runtime that is loaded, or being loaded, and has no session yet. Its reconciler holds it."""
+    """A runtime that has no session yet. Its reconciler holds it."""
 
     id = models.CharField(primary_key=True, max_length=40)
-    base_model = models.CharField(max_length=400)
     is_ready = models.BooleanField(default=False)
     started_at = models.DateTimeField(auto_now_add=True)
 

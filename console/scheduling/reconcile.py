@@ -160,9 +160,9 @@ class Reconciler:
         # On a full server, where a long queue may stand, its order is not asked for.
         queued = queue_waiting() if counts[SessionState.QUEUED] and room > 0 else 0
         room -= queued
-        # Who waits needs the devices, and who loads the processors.
+        # Who waits and who loads needs the processors.
         others = queued + counts[SessionState.PROVISIONING] + counts[SessionState.LOADING]
-        warm.keep(room=0 if self._draining else room, may_start=others == 0, known=self._devices)
+        warm.keep(room=0 if self._draining else room, may_start=others == 0)
 
     def close(self) -> None:
         """Let other reconcilers lead. The runtimes run on, but for those that have no session."""

@@ -122,8 +122,6 @@ class QueuedStarts:
             session.refresh_from_db()
             recover(session, str(error), "not_started", launcher=launcher)
         except DevicesShort as short:
-            if self._warm:
-                self._warm.give_way()  # in the next tick it has their devices
             # What is free is kept for it: who comes later and needs less must not overtake it for ever.
             self._devices_keep(session)
             waiting_note(session, str(short), timezone.now())

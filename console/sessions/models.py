@@ -87,12 +87,11 @@ class Session(models.Model):
 
 
 class Device(models.Model):
-    """A device of this machine, and the session, or else the runtime without one yet, that has it: one at most."""
+    """A device of this machine, and the session that has it: one at most."""
 
     id = models.CharField(primary_key=True, max_length=80)  # as CUDA_VISIBLE_DEVICES and Docker name it
     position = models.PositiveSmallIntegerField()
     session = models.ForeignKey(Session, on_delete=models.SET_NULL, related_name="devices_held", null=True)
-    warm = models.ForeignKey("WarmRuntime", on_delete=models.SET_NULL, related_name="devices_held", null=True)
 
 
 class Checkpoint(models.Model):

@@ -13,7 +13,6 @@ from typing import Any
 
 from gpu_runtime.engine.watched import WatchedEngine
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
-from tinkerscript.wire.config import SessionConfig
 
 MAX_EPISODES = 50_000  # whose engine is known; one that is forgotten costs its next call a prefix
 
@@ -68,11 +67,6 @@ class Replicas:
     def ending(self) -> str:
         """How the process of the first that is dead ended, in words."""
         return next(part.ending for part in self.parts if part.dead)
-
-    def configure(self, config: SessionConfig) -> None:
-        """All serve a session of ``config``."""
-        for part in self.parts:
-            part.configure(config)
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions

@@ -68,11 +68,6 @@ class VllmEngine:
         self.open_for_calls.set()
         self._drained.set()
 
-    def configure(self, config: SessionConfig) -> None:
-        """Serve a session of ``config``, whose contexts are no longer than what the engine was started for."""
-        self.context_length = config.max_context_length
-        self._keeps_calls = config.max_staleness > 0
-
     @classmethod
     async def start(
         cls,

@@ -1,21 +1,18 @@
 """What vLLM is asked for and returns of a call, as the rest of the runtime has it: options, tokens, times."""
 
 import math
-import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpu_runtime.engine.raw_logprobs import raw_asked
 from gpu_runtime.interfaces import Delta, SamplingOptions
-from tinkerscript.processes.tracing import is_traced, span_past
+from tinkerscript.processes.tracing import span_past
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
     from vllm.sampling_params import SamplingParams
     from vllm.v1.metrics.stats import RequestStateStats
-
-WILL_BE_TRACED = "TINKERSCRIPT_RUNTIME_TRACED"
 
 
 def engine_parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
@@ -82,14 +79,6 @@ def delta_of(output: "RequestOutput", version: int, options: SamplingOptions, *,
 def _possible(logprobs: Mapping[int, float]) -> dict[int, float]:
     """Without the alternatives that top_p or a grammar ruled out: minus infinity is no number in JSON."""
     return {token: logprob for token, logprob in logprobs.items() if logprob > -math.inf}
-
-
-def keeps_times() -> bool:
-    """Whether the engine is to note when its core works on each call, which costs time: where spans are made of it.
-
-    A warm runtime loads before it has a session, and so a collector; its launcher knows that it will have one.
-    """
-    return is_traced() or os.environ.get(WILL_BE_TRACED) == "1"
 
 
 def call_spans(times: "RequestStateStats") -> None:

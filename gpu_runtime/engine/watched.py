@@ -11,7 +11,6 @@ from pathlib import Path
 from gpu_runtime.errors import RequestRefused
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
-from tinkerscript.wire.config import SessionConfig
 
 
 class WatchedEngine:
@@ -62,10 +61,6 @@ class WatchedEngine:
     def ending(self) -> str:
         """How the engine's process ended, in words."""
         return self._engine.ending
-
-    def configure(self, config: SessionConfig) -> None:
-        """Serve a session of ``config``."""
-        self._engine.configure(config)
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions

@@ -49,7 +49,7 @@ def _allow_reading() -> None:
 
 
 def stacks_clear(folder: Path) -> None:
-    """Forget the processes of an earlier runtime. A warm one (loading/warm.py) has registered its own before."""
+    """Forget the processes of an earlier runtime."""
     for path in folder.glob(f"*{SUFFIX}"):
         if not _lives(_pid(path)):
             path.unlink()

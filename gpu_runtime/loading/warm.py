@@ -1,11 +1,10 @@
-"""A runtime that loads before it has a session, and then becomes that session's.
+"""A runtime that imports its libraries before it has a session, and then becomes that session's.
 
-``python -m gpu_runtime`` is one where TINKERSCRIPT_WARM_MODEL is set. It names a model, or is empty: then the libraries
-alone are imported, which serve a session of any base model. Standard input is a socket to the process launcher that
-started it. Over it go lines of JSON, and no secret goes any other way:
+``python -m gpu_runtime`` is one where TINKERSCRIPT_RUNTIME_WAITS is set. The libraries serve a session of any base
+model. Standard input is a socket to the process launcher that started it. Over it go lines of JSON, and no secret goes
+any other way:
 
-    to the launcher    {"state": "ready"}      engine and trainer of the model are loaded, and agree; without a model
-                                               at once: a session that takes it waits for what is not imported yet
+    to the launcher    {"state": "ready"}      while it imports: a session that takes it waits for the rest
     to this process    {"folder": ..., "environment": {...}}      it is a session's from now on
     to the launcher    {"state": "taken"}
 
@@ -15,7 +14,6 @@ process that it started, as soon as the launcher's side of the socket is closed,
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import socket
@@ -25,18 +23,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.config import WARM_MODEL, RuntimeConfig, config_load
+from gpu_runtime.config import WAITS, RuntimeConfig, config_load
 from gpu_runtime.engine.vllm_process import imports_begin
-from gpu_runtime.health.stack_dumps import SUFFIX
 
-from .both import Loaded, load_before
 from .libraries import libraries_begin
 
-log = logging.getLogger(__name__)
-GPUS = "TINKERSCRIPT_RUNTIME_GPUS"
-LOOK_S = 1.0
-Load = Callable[[str, int, str], Awaitable[Loaded]]
-Serve = Callable[[RuntimeConfig, Loaded | None], Awaitable[bool]]
+Serve = Callable[[RuntimeConfig], Awaitable[bool]]
 
 
 class Launcher:
@@ -52,7 +44,7 @@ class Launcher:
         self._link.sendall(json.dumps({"state": state}).encode() + b"\n")
 
     def _listen(self) -> None:
-        # A thread, and not the main loop: that may be importing or loading when the server is killed.
+        # A thread, and not the main loop: that may be importing when the server is killed.
         line = self._link.makefile("rb").readline()
         if line.endswith(b"\n"):
             self.session.set_result(json.loads(line))
@@ -69,46 +61,29 @@ def launcher_link() -> socket.socket:
     return link
 
 
-async def life(
-    launcher: Launcher, serve: Serve, load: Load = load_before, libraries: Callable[[], None] = libraries_begin
-) -> bool:
-    """Load, wait for a session, ``serve`` it; returns what that does. Raises RuntimeFault.
+async def life(launcher: Launcher, serve: Serve, libraries: Callable[[], None] = libraries_begin) -> bool:
+    """Import, wait for a session, ``serve`` it; returns what that does. Raises RuntimeFault.
 
     What ends in an error before it has a session leaves that to the launcher, which reads the log and its exit code.
     """
-    name = Path(os.environ["TINKERSCRIPT_RUNTIME_DIR"]).name
-    model = os.environ.pop(WARM_MODEL)
-    loaded = await load(model, int(os.environ.get(GPUS, "0")), name) if model else None
-    try:
-        libraries()  # after a load, which imports some of the same
-        launcher.say("ready")
-        session = asyncio.wrap_future(launcher.session)
-        while not session.done():
-            await asyncio.wait({session}, timeout=LOOK_S)
-            if loaded and loaded.dead and not session.done():
-                log.error("a process of the engine or the trainer ended")
-                os.killpg(0, signal.SIGKILL)
-        become(Path(session.result()["folder"]), session.result()["environment"])
-        config = config_load()
-        launcher.say("taken")
-        return await serve(config, loaded)
-    finally:
-        if loaded:
-            await loaded.close()
+    del os.environ[WAITS]
+    libraries()
+    launcher.say("ready")
+    session = await asyncio.wrap_future(launcher.session)
+    become(Path(session["folder"]), session["environment"])
+    config = config_load()
+    launcher.say("taken")
+    return await serve(config)
 
 
 def become(folder: Path, environment: dict[str, str]) -> None:
-    """Be the runtime of a session: its folder, its environment; its watchdog reads every process that was started."""
-    registered = list((Path(os.environ["TINKERSCRIPT_RUNTIME_DIR"]) / "stacks").glob(f"*{SUFFIX}"))
+    """Be the runtime of a session: its folder, its environment."""
     os.chdir(folder)
     os.environ.update(environment)
-    (folder / "stacks").mkdir(parents=True, exist_ok=True)
-    for path in registered:
-        path.rename(folder / "stacks" / path.name)
 
 
 def warm_life(serve: Serve) -> Coroutine[Any, Any, bool]:
-    """The life of this process, to be run; what it loads is being imported already."""
+    """The life of this process, to be run; the engine's and the trainer's part is being imported already."""
     launcher = Launcher(launcher_link())
     imports_begin()
     return life(launcher, serve)

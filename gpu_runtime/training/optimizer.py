@@ -53,7 +53,6 @@ class GuardedAdamW(torch.optim.AdamW):
 
     refused = False
     refuse_next = False  # whatever the gradient is
-    most_norm = math.inf
     global_norm: Callable[[], float] = staticmethod(lambda: 0.0)  # of the gradient before it was clipped
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: SessionConfig, device: torch.device) -> None:
@@ -65,7 +64,7 @@ class GuardedAdamW(torch.optim.AdamW):
             weight_decay=config.weight_decay,
             fused=True,  # one pass over memory, which is what a step on a host costs
         )
-        self.device = device
+        self.device, self.most_norm = device, config.grad_norm_limit
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:

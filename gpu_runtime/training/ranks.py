@@ -232,11 +232,6 @@ class TrainerRanks(RankProcesses):
         )
         super().__init__(spec, rank_main)
 
-    async def configure(self, config: SessionConfig) -> None:
-        """Train with ``config`` from now on, which has the options of before that are read while loading."""
-        self._spec = replace(self._spec, config=config)
-        await self._call("configure", config, deadline_s=STEP_S)
-
     async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         return await self._call("logprobs", list(samples), reference, deadline_s=STEP_S)
 

@@ -21,7 +21,6 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.state_file import state_verify
-from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
@@ -62,8 +61,7 @@ class RankTrainer:
         policy = policy_load(spec, self.dtype, trained=True)
         if not self._is_sharded:
             policy_verify(policy, self.config, self.device)
-        self._weights_count = sum(map(elements, policy.parameters()))
-        self.config = config_resolve(spec.config, self._weights_count)
+        self.config = config_resolve(spec.config, sum(map(elements, policy.parameters())))
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
         if spec.device == "cpu":
@@ -78,17 +76,11 @@ class RankTrainer:
         if self._is_sharded:  # its modules compute from now on
             policy_verify(policy, self.config, self.device)
         self.optimizer = optimizer
-        self.configure(spec.config)
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] = lambda: None  # called after each row of a batch, each piece of a state
         self.publisher = WeightPublisher(spec, self.dtype)
         self.references = References(self.config, lambda: base_load(spec, self.dtype))
         self._values: TokenValues | None = None  # of the last forward_backward
-
-    def configure(self, config: SessionConfig) -> None:
-        """Take the options that are read after loading from ``config``; in all others it is the one of before."""
-        self.config = config_resolve(config, self._weights_count)
-        self.optimizer.most_norm = self.config.grad_norm_limit
 
     def forward_backward(
         self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None

@@ -81,11 +81,10 @@ def test_a_session_that_its_quota_holds_back_says_so_and_a_drain_is_told(alice, 
 
 def test_the_operator_is_told_of_the_whole_server_and_a_key_of_his_is_not(project, bob, his) -> None:
     devices_sync(ids=["0", "1", "2"])
-    WarmRuntime.objects.create(id="warm-1", base_model="m", is_ready=True)
-    WarmRuntime.objects.create(id="warm-2", base_model="m")
+    WarmRuntime.objects.create(id="warm-1", is_ready=True)
+    WarmRuntime.objects.create(id="warm-2")
     hers, _ = factories.runtime_make(project, name="hers", devices=1)
     Device.objects.filter(id="0").update(session=hers)
-    Device.objects.filter(id="1").update(warm_id="warm-1")
     factories.session_make(his, state=SessionState.QUEUED)
     bob.is_staff = True
     bob.save()
@@ -93,7 +92,7 @@ def test_the_operator_is_told_of_the_whole_server_and_a_key_of_his_is_not(projec
     assert server is not None and server.oldest_waits_since is not None
     assert (server.runtimes, server.waiting, server.warm_runtimes) == (1, 1, 1)
     assert [(one.device, one.used_by, one.session_name) for one in server.devices] == [
-        ("0", "session", "hers"), ("1", "warm runtime", None), ("2", "nobody", None),
+        ("0", "session", "hers"), ("1", "nobody", None), ("2", "nobody", None),
     ]  # fmt: skip
     assert [(row.project_id, row.runtimes, row.devices, row.waiting) for row in server.projects] == [
         (project.id, 1, 1, 0), (his.id, 0, 0, 1),

@@ -222,13 +222,13 @@ def test_what_runs_ill_is_read_from_the_tables(client: Client, project: Project,
     Delivery.objects.filter(id=owner_webhook.id).update(next_at=now - timedelta(minutes=7))
     restart_count(cause="stuck"), restart_count(cause="stuck")
     for number, is_ready in enumerate((True, True, False)):
-        WarmRuntime.objects.create(id=f"warm-{number}", base_model="tiny", is_ready=is_ready)
+        WarmRuntime.objects.create(id=f"warm-{number}", is_ready=is_ready)
     values = scraped(client)
     assert 5400 <= values["tinkerscript_queue_oldest_seconds",] < 5460
     assert values["tinkerscript_sessions_failed", "disk_full"] == 1
     assert values["tinkerscript_runtime_restarts_total", "stuck"] == 2
-    assert values["tinkerscript_warm_runtimes", "ready", "tiny"] == 2
-    assert values["tinkerscript_warm_runtimes", "loading", "tiny"] == 1
+    assert values["tinkerscript_warm_runtimes", "ready"] == 2
+    assert values["tinkerscript_warm_runtimes", "starting"] == 1
     assert 1200 <= values["tinkerscript_state_age_seconds",] < 1260
     assert 10_800 <= values["tinkerscript_journal_copy_age_seconds",] < 10_860, "it has none: since it is ready"
     assert values["tinkerscript_trained_tokens_per_second",] == 20

@@ -2,7 +2,6 @@
 
     .venv/bin/python tests/benchmarks/cold_start.py [--model tiny] [--rounds 1]
     .venv/bin/python tests/benchmarks/cold_start.py --before FOLDER     and another checkout, in turns
-    .venv/bin/python tests/benchmarks/cold_start.py --warm              and with a warm runtime of the model
     .venv/bin/python tests/benchmarks/cold_start.py --nothing --idle 20 and with no runtime that waits; idle before each
     .venv/bin/python tests/benchmarks/cold_start.py --steps 1           and steps are trained before it is suspended
 
@@ -12,9 +11,8 @@ session is created, gets its first token by a streamed call, is suspended, and i
 is the bundled one, which is unpacked before; ``tiny`` is a random one of 80,000 weights, so that what is left is not
 the model. A part ends when the session's record shows the next one; it is read every 20 ms.
 
-With a warm runtime (TINKERSCRIPT_WARM) each of the two is begun once it is ready, after "(loading before)". By default
-a server keeps one that imports its libraries, which ``--idle`` gives time to do so; ``--nothing`` measures a server
-without it too.
+A server keeps a warm runtime that imports its libraries (TINKERSCRIPT_WARM), which ``--idle`` gives time to do so;
+``--nothing`` measures a server without it too.
 
 "CPU seconds" are those of the runtime's processes from the request to the end of a first answer of 8 tokens: they tell
 starts apart where other work slows the clock. "server" is `manage.py up` until it serves. Page cache and compile caches
@@ -49,7 +47,6 @@ from tinkerscript import TinkerScript, WorkflowOutput  # noqa: E402
 BUNDLED = "SmolLM2-135M-Instruct"
 GROUP = 2  # episodes of a step
 MESSAGES = [{"role": "user", "content": "Say a word."}]
-OF_THE_MODEL, NONE = "measured=1", "*=0"  # values of TINKERSCRIPT_WARM
 Parts = dict[str, float]  # seconds by part, in the order in which they came
 
 
@@ -77,14 +74,14 @@ class Server:
 
 
 @contextmanager
-def served(root: Path, model: Path, *, warm: str | None) -> Iterator[Server]:
+def served(root: Path, model: Path, *, is_warm: bool) -> Iterator[Server]:
     """`manage.py up` of a checkout over an empty folder."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as data:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
             "TINKERSCRIPT_DATA": data,
             "TINKERSCRIPT_PORT": str(free_port()),
             "TINKERSCRIPT_MODELS": f"measured={model}",
-            **({"TINKERSCRIPT_WARM": warm} if warm else {}),
+            "TINKERSCRIPT_WARM": "1" if is_warm else "0",
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": os.pathsep.join(map(str, (root, root / "sdk"))),
         }
@@ -163,19 +160,9 @@ def steps_train(session: TinkerScript, count: int) -> None:
         time.sleep(0.1)
 
 
-def warm_wait(server: Server) -> Parts:
-    """Until a warm runtime is ready."""
-    began = time.monotonic()
-    ready = 'tinkerscript_warm_runtimes{base_model="measured",state="ready"} 1.0'
-    while ready not in httpx.get(f"{server.base_url}/metrics", timeout=60).text:
-        time.sleep(0.1)
-    return {"(loading before)": time.monotonic() - began}
-
-
-def measure(root: Path, model: Path, *, warm: str | None, idle_s: float, steps: int) -> tuple[Parts, Parts]:
+def measure(root: Path, model: Path, *, is_warm: bool, idle_s: float, steps: int) -> tuple[Parts, Parts]:
     """The parts of a cold start (the server's own too) and of a woken session."""
-    with served(root, model, warm=warm) as server:
-        before = warm_wait(server) if warm == OF_THE_MODEL else {}
+    with served(root, model, is_warm=is_warm) as server:
         time.sleep(idle_s)
         record = Record(server)
         session = TinkerScript(
@@ -183,16 +170,15 @@ def measure(root: Path, model: Path, *, warm: str | None, idle_s: float, steps: 
             grpo_n=GROUP, tasks_per_batch=1,
         )  # fmt: skip
         first_token(session)
-        cold = {"server": server.start_s} | before | record.parts()
+        cold = {"server": server.start_s} | record.parts()
         steps_train(session, steps)
         suspend(server, session)
         while session.status().state != "suspended":
             time.sleep(0.1)
-        before = warm_wait(server) if warm == OF_THE_MODEL else {}
         time.sleep(idle_s)
         record = Record(server)
         first_token(session)
-        woken = before | record.parts()
+        woken = record.parts()
         session.close()
         return cold, woken
 
@@ -208,16 +194,14 @@ def main() -> None:
     parser.add_argument("--model", choices=[BUNDLED, "tiny"], default=BUNDLED)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--before", type=Path, help="another checkout, with requirements of its own or this one's")
-    parser.add_argument("--warm", action="store_true", help="this checkout with a warm runtime too")
     parser.add_argument("--nothing", action="store_true", help="this checkout with no runtime that waits, too")
     parser.add_argument("--steps", type=int, default=0, help="trained before the session is suspended")
     parser.add_argument("--idle", type=float, default=0.0, help="seconds before each start")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends too
-    roots: list[tuple[str, Path, str | None]] = [("this checkout", ROOT, None)]
-    roots += [("before", options.before.resolve(), None)] if options.before else []
-    roots += [("nothing waits", ROOT, NONE)] if options.nothing else []
-    roots += [("warm", ROOT, OF_THE_MODEL)] if options.warm else []
+    roots = [("this checkout", ROOT, True)]
+    roots += [("before", options.before.resolve(), True)] if options.before else []
+    roots += [("nothing waits", ROOT, False)] if options.nothing else []
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -226,10 +210,10 @@ def main() -> None:
         else:
             subprocess.run([sys.executable, "-m", "gpu_runtime.bundled_model", model], cwd=ROOT, check=True)
         for _ in range(options.rounds):
-            for label, root, warm in roots:
+            for label, root, is_warm in roots:
                 for kind, parts in zip(
                     ("cold", "woken"),
-                    measure(root, model, warm=warm, idle_s=options.idle, steps=options.steps),
+                    measure(root, model, is_warm=is_warm, idle_s=options.idle, steps=options.steps),
                     strict=True,
                 ):
                     print(label, kind, {part: round(seconds, 1) for part, seconds in parts.items()}, flush=True)

@@ -66,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"TINKERSCRIPT_DATA": folder, "TINKERSCRIPT_PORT": str(free_port())}
         if not options.warm:
-            environment["TINKERSCRIPT_WARM"] = "*=0"
+            environment["TINKERSCRIPT_WARM"] = "0"
         log = Path(folder) / "up.log"
         with log.open("wb") as output:
             command = [sys.executable, "manage.py", "up"]

@@ -60,7 +60,7 @@ def serving(data: Path) -> Iterator[Server]:
     } | {
         "TINKERSCRIPT_DATA": str(data),
         "TINKERSCRIPT_PORT": str(port),
-        "TINKERSCRIPT_WARM": "*=0",  # its runtimes are scripts of these tests
+        "TINKERSCRIPT_WARM": "0",  # its runtimes are scripts of these tests
         "TINKERSCRIPT_MAX_RUNTIMES": "8",  # some tests leave a session running
         "TINKERSCRIPT_EMAIL_VERIFICATION": "none",
         "TINKERSCRIPT_WEBHOOKS_PRIVATE": "1",

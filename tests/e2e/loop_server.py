@@ -41,7 +41,7 @@ class LoopServer:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {
             "TINKERSCRIPT_DATA": str(self.data),
             "TINKERSCRIPT_PORT": str(port),
-            "TINKERSCRIPT_WARM": "*=0",  # its runtimes are scripts of these tests
+            "TINKERSCRIPT_WARM": "0",  # its runtimes are scripts of these tests
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
             "PYTHONUNBUFFERED": "1",

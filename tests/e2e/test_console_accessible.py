@@ -149,8 +149,7 @@ OPERATORS = {
     "runtimes": 2, "warm_runtimes": 1, "waiting": 1, "oldest_waits_since": "2026-01-01T00:00:00Z",
     "devices": [
         {"device": "0", "used_by": "session", "session_id": "ses_1", "session_name": "W" * 90},
-        {"device": "1", "used_by": "warm", "session_id": None, "session_name": None},
-        {"device": "2", "used_by": "nobody", "session_id": None, "session_name": None},
+        {"device": "1", "used_by": "nobody", "session_id": None, "session_name": None},
     ],
     "projects": [
         {"project_id": "prj_1", "name": "N" * 90, "runtimes": 2, "devices": 1, "device_quota": 4, "waiting": 1},

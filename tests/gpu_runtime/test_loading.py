@@ -170,20 +170,6 @@ async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(mon
             raise AssertionError("opened without a rehearsal")
 
 
-async def test_a_warm_runtime_is_not_ready_before_its_rehearsal_has_passed(monkeypatch) -> None:
-    closed: list[object] = []
-
-    class Trainer(TakingTrainer):
-        async def close(self) -> None:
-            closed.append(self)
-
-    for name, value in (("TrainerRanks", Trainer), ("VllmEngine", Trainer), ("rehearse", differs)):
-        monkeypatch.setattr(loading_module, name, value)
-    with pytest.raises(EngineTrainerMismatch, match="they differ"):
-        await loading_module.load_before("m", 0, "warm-1")
-    assert len(closed) == 2
-
-
 async def test_the_engine_is_there_while_the_trainer_loads_and_what_they_differ_in_is_raised_later(monkeypatch) -> None:
     loads = asyncio.Event()
 

@@ -38,13 +38,9 @@ async def follow(engine: Engine, episode: str, into: list[Delta]) -> None:
         into.append(delta)
 
 
-@pytest.mark.parametrize(
-    ("engines", "tensor_parallel", "is_warm"),
-    [(2, 1, False), (2, 1, True), (1, 2, False)],
-    ids=["two engines", "two engines of a warm runtime", "tensor parallel"],
-)
+@pytest.mark.parametrize(("engines", "tensor_parallel"), [(2, 1), (1, 2)], ids=["two engines", "tensor parallel"])
 async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: int, tensor_parallel: int, is_warm: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: int, tensor_parallel: int
 ) -> None:
     plan = Placement("cpu", engine_gpus=tuple(map(str, range(engines * tensor_parallel))))
     monkeypatch.setattr(both, "placement_choose", lambda *_: plan)
@@ -53,12 +49,11 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
     assignment = make_assignment(max_context_length=256, max_staleness=1, learning_rate=1e-2)
     assignment = assignment.model_copy(update={"base_model_path": str(model)})
     progress: list[int] = []
-    loaded = await both.load_before(str(model), 0, "warm-1") if is_warm else None
-    opened = both.open_engine_and_trainer(assignment, 0, lambda: progress.append(1), loaded)
+    opened = both.open_engine_and_trainer(assignment, 0, lambda: progress.append(1))
     async with opened as (engine, trainer, comparison):
         await comparison.passed()  # they were compared three times, with hand-overs
         parts = engine.parts if isinstance(engine, Replicas) else (engine,)
-        assert len(parts) == engines and len(progress) == (0 if is_warm else engines)
+        assert len(parts) == engines and len(progress) == engines
         assert [part.context_length for part in parts] == [256] * engines
         before = [await greedy(part, "before") for part in parts]
         assert all(each == (before[0][0], pytest.approx(before[0][1], abs=1e-5), {0}) for each in before)

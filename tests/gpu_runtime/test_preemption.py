@@ -202,7 +202,7 @@ async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_e
     config = replace(runtime_config(plane, tmp_path), notice_s=notice_s)
     agent = Agent(config)
 
-    async def until_told(_, *, hard_exit: bool, on_agent, loaded: None) -> None:
+    async def until_told(_, *, hard_exit: bool, on_agent) -> None:
         on_agent(agent)
         for name in signals:
             if name == "pod":

@@ -65,7 +65,7 @@ async def test_one_that_waits_with_its_libraries_becomes_a_sessions_at_once_and_
     ours, theirs = socket.socketpair()
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(tmp_path / "slow"), str(ROOT), str(ROOT / "sdk")]),
-        "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "waits"), "TINKERSCRIPT_WARM_MODEL": "",
+        "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "waits"), "TINKERSCRIPT_RUNTIME_WAITS": "1",
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "gpu_runtime"], env=environment, stdin=theirs, stderr=subprocess.DEVNULL,

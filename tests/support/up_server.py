@@ -30,7 +30,7 @@ class Server:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
         self.environment = clean | {
             "TINKERSCRIPT_DATA": str(self.data), "TINKERSCRIPT_PORT": str(self.port),
-            "TINKERSCRIPT_WARM": "*=0",  # nothing is imported for sessions that there are not
+            "TINKERSCRIPT_WARM": "0",  # nothing is imported for sessions that there are not
         }  # fmt: skip
         self.log = (folder / "up.log").open("ab")
         self.up: subprocess.Popen[bytes] | None = None

@@ -13,7 +13,6 @@ from console.live.local_wakes import LAYER_IS_SHARED, RECONCILERS, Pause
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import (
     OtherLauncher,
-    WarmRefused,
     launcher_get,
     launchers_elsewhere,
     warm_get,
@@ -40,12 +39,11 @@ class Command(BaseCommand):
         try:
             launcher, devices = launcher_get(), devices_find(settings.LAUNCHER)
             elsewhere = launchers_elsewhere()
-            warm = warm_get(launcher)
-        except (LauncherUnavailable, OtherLauncher, WarmRefused, ImproperlyConfigured) as error:
+        except (LauncherUnavailable, OtherLauncher, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
         if suspended := foreign_runtimes_forget():
             log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
-        reconciler = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm)
+        reconciler = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm_get(launcher))
         tasks = PeriodicTasks(is_idle=lambda: reconciler.is_idle)
         tasks.start()
         while not pause.is_over:

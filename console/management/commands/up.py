@@ -25,10 +25,8 @@ from console.scheduling.children.supervisor import Child, Signals, Supervisor
 from console.scheduling.instance import foreign_runtimes_forget, leases_revoke
 from console.scheduling.launchers.choice import (
     OtherLauncher,
-    WarmRefused,
     launcher_get,
     launchers_elsewhere,
-    warm_get,
 )
 from console.scheduling.launchers.device_search import devices_find, gpus_unused
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
@@ -226,10 +224,8 @@ class Command(BaseCommand):
 
     def _launchers_get(self) -> tuple[Launcher, dict[str, Launcher]]:
         try:
-            launcher = launcher_get()
-            warm_get(launcher)  # refused here, and not by a reconciler that is started again and again
-            return launcher, launchers_elsewhere()
-        except (LauncherUnavailable, OtherLauncher, WarmRefused) as error:
+            return launcher_get(), launchers_elsewhere()
+        except (LauncherUnavailable, OtherLauncher) as error:
             raise CommandError(str(error)) from None
 
     def _release_runtimes(self) -> None:

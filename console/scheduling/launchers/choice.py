@@ -5,9 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from console.catalogue.base_models import base_model_resolve
-from console.errors import InvalidRequest, UnknownBaseModel
-from console.scheduling.launchers.options import ANY, LauncherOptions
+from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.launchers.warm import WarmRuntimes
@@ -17,10 +15,6 @@ from tinkerscript.wire.config import HERE
 
 class OtherLauncher(Exception):
     """Runtimes are there that another launcher started: this one cannot see, judge or end them."""
-
-
-class WarmRefused(Exception):
-    """TINKERSCRIPT_WARM names a base model that this server cannot load."""
 
 
 def launcher_get() -> Launcher:
@@ -62,16 +56,11 @@ def session_launcher(session: Session, *, here: Launcher, elsewhere: Mapping[str
 
 
 def warm_get(launcher: Launcher) -> WarmRuntimes | None:
-    """The runtimes that TINKERSCRIPT_WARM asks for. Raises WarmRefused."""
+    """The runtimes that TINKERSCRIPT_WARM asks for."""
     wanted = settings.LAUNCHER.warm
     if not wanted:
         return None
     assert isinstance(launcher, ProcessLauncher), "the settings take it for no other"
-    for base_model in wanted.keys() - {ANY}:
-        try:
-            base_model_resolve(base_model)
-        except (UnknownBaseModel, InvalidRequest) as error:
-            raise WarmRefused(f"TINKERSCRIPT_WARM: {error.message} {error.hint}") from error
     return WarmRuntimes(launcher, wanted, settings.DATA / "warm")
 
 

@@ -1,4 +1,4 @@
-"""How the reconciler launches a session's runtime: a warm one where one waits for its base model, else a new one."""
+"""How the reconciler launches a session's runtime: a warm one where one waits, else a new one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def runtime_launch(
     with transaction.atomic():
         device_quota_recheck(session=session)
         named = gpus if launcher.names_devices else 0
-        devices = devices_take(session_id=session.id, count=named, known=known, kept=kept, warm_id=chosen)
+        devices = devices_take(session_id=session.id, count=named, known=known, kept=kept)
         fresh = launcher.new_handle(
             session_id=session.id, instance_id=instance_id(), folder=folder, gpus=gpus, devices=devices
         )
@@ -96,8 +96,7 @@ def runtime_handle(session: Session) -> dict[str, Any]:
 
 def _not_taken_note(session: Session) -> None:
     """The reason of its move names a warm runtime, which did not become the session's after all."""
-    result = "not used: the warm runtime did not take the session, so a new one"
-    data = {"name": "warm_runtime", "engine_and_trainer": result, "model": session.base_model}
+    data = {"name": "warm_runtime", "cause": "the warm runtime did not take the session, so a new one is started"}
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
 
 
@@ -105,6 +104,4 @@ def _reason(session: Session, *, warm: WarmRuntimes | None, chosen: str | None) 
     reason = "a slot is free" if not session.restarts else f"restart {session.restarts}"
     if warm is None:
         return reason
-    return (
-        f"{reason}: {warm.describe(chosen)}" if chosen else f"{reason}: no warm runtime for it is ready, so a new one"
-    )
+    return f"{reason}: {'a warm runtime' if chosen else 'no warm runtime is ready, so a new one'}"

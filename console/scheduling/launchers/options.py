@@ -41,7 +41,6 @@ NEEDED_BY = {
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
 }
 PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages: requirements/launchers.txt
-ANY = "*"  # in TINKERSCRIPT_WARM: runtimes that have their libraries, for a session of any base model
 DEVICE = re.compile(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{8,70}")
 LOOPBACK = ("127.", "localhost", "[::1]", "0.0.0.0")
 SLURM_NOTICE_S = 90
@@ -61,7 +60,7 @@ class LauncherOptions:
     kubernetes_nodes: dict[str, str] = field(default_factory=dict)
     kubernetes_context: str = ""  # of the kubeconfig file; empty: the one in force there
     slurm_options: tuple[str, ...] = ()
-    warm: dict[str, int] = field(default_factory=dict)  # runtimes that wait for a session, by base model
+    warm: int = 0  # runtimes that wait for a session with their libraries
     devices: tuple[str, ...] | None = None  # that runtimes may be given; None: all that this machine has
 
     @property
@@ -100,7 +99,7 @@ def launcher_options_read(
         kubernetes_context=read_text("TINKERSCRIPT_KUBERNETES_CONTEXT", "", source=source),
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS", source),
         devices=_read_devices("TINKERSCRIPT_DEVICES", source),
-        warm=_read_warm("TINKERSCRIPT_WARM", most=most, source=source) if name == "process" else {},
+        warm=_read_warm("TINKERSCRIPT_WARM", most=most, source=source) if name == "process" else 0,
     )
 
 
@@ -170,18 +169,13 @@ def _read_devices(name: str, source: Mapping[str, str]) -> tuple[str, ...] | Non
     return devices
 
 
-def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> dict[str, int]:
-    """Without the variable one of any base model; ``*=0`` asks for none."""
-    counts = {}
-    for model, text in (read_pairs(name, form="base model=number", source=source) or {ANY: "1"}).items():
-        least = 0 if model == ANY else 1
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
-            raise ImproperlyConfigured(f"{name}: {text!r} runtimes of {model} is not a whole number from {least}.")
-        if int(text):
-            counts[model] = int(text)
-    if sum(counts.values()) > most:
-        raise ImproperlyConfigured(f"{name} asks for {sum(counts.values())}; TINKERSCRIPT_MAX_RUNTIMES is {most}.")
-    return counts
+def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> int:
+    if "=" in (given := read_text(name, "", source=source)):
+        raise ImproperlyConfigured(
+            f"{name}={given!r}: no runtime loads a base model before its session any more. Give the number of runtimes "
+            f"that wait with their libraries for a session of any base model: {name}=1, or 0 for none."
+        )
+    return read_int(name, 1, low=0, high=most, source=source)
 
 
 def _check_installed(name: str) -> None:

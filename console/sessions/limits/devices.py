@@ -35,53 +35,33 @@ def devices_sync(*, ids: Sequence[str]) -> None:
     with transaction.atomic():
         for position, name in enumerate(ids):
             Device.objects.update_or_create(id=name, defaults={"position": position})
-        Device.objects.exclude(id__in=ids).filter(session=None, warm=None).delete()
+        Device.objects.exclude(id__in=ids).filter(session=None).delete()
 
 
 def devices_release(*, known: Sequence[str]) -> None:
     """Take back the devices of sessions whose runtime is gone. Those not among ``known`` are forgotten then."""
     ended = Q(session__isnull=False, session__launch_handle__isnull=True)
-    forgotten = ~Q(id__in=known) & Q(session=None, warm=None)
+    forgotten = ~Q(id__in=known) & Q(session=None)
     if not Device.objects.filter(ended | forgotten).exists():  # as in nearly every tick: one look, and nothing written
         return
     Device.objects.filter(ended).update(session=None)
     Device.objects.filter(forgotten).delete()
 
 
-def devices_warm(*, warm_id: str, known: Sequence[str]) -> list[str] | None:
-    """Give a runtime without a session the devices that a session has usually; None where so many are not free."""
-    count = _devices_usual(HERE)
-    with transaction.atomic():
-        rows = Device.objects.select_for_update().filter(id__in=known, session=None, warm=None).order_by("position")
-        chosen = [row.id for row in rows[:count]]
-        if len(chosen) < count:
-            return None
-        Device.objects.filter(id__in=chosen).update(warm_id=warm_id)
-    return chosen
-
-
-def devices_take(
-    *, session_id: str, count: int, known: Sequence[str], kept: int = 0, warm_id: str | None = None
-) -> list[str]:
+def devices_take(*, session_id: str, count: int, known: Sequence[str], kept: int = 0) -> list[str]:
     """Give a session ``count`` free devices among ``known``, and leave ``kept`` free. Raises DevicesShort.
 
-    With ``warm_id`` they are those of the runtime that it takes. All or nothing: call it in the transaction that stores
-    the launch handle.
+    All or nothing: call it in the transaction that stores the launch handle.
     """
     if count == 0:
         return []
     with transaction.atomic():
-        if warm_id is not None:
-            owned = Device.objects.filter(warm_id=warm_id).order_by("position")
-            names = [row.id for row in owned]
-            owned.update(session_id=session_id, warm=None)
-            return names
-        rows = Device.objects.select_for_update().filter(id__in=known, session=None, warm=None).order_by("position")
+        rows = Device.objects.select_for_update().filter(id__in=known, session=None).order_by("position")
         free = [row.id for row in rows]
         if len(free) - kept < count:
             raise DevicesShort(count, max(0, len(free) - kept), len(known))
         chosen = free[:count]
-        taken = Device.objects.filter(id__in=chosen, session=None, warm=None).update(session_id=session_id)
+        taken = Device.objects.filter(id__in=chosen, session=None).update(session_id=session_id)
         if taken != count:  # another reconciler was faster: nothing is kept of ours
             raise DevicesShort(count, len(free) - count, len(known))
     return chosen

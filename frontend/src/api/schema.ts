@@ -2190,7 +2190,7 @@ export interface components {
              * Used By
              * @enum {string}
              */
-            used_by: "nobody" | "session" | "warm runtime";
+            used_by: "nobody" | "session";
         };
         /**
          * DownloadFile
@@ -4090,7 +4090,7 @@ export interface components {
             waiting: number;
             /**
              * Warm Runtimes
-             * @description Runtimes that have loaded a base model and have no session yet.
+             * @description Runtimes that wait for a session with their libraries.
              */
             warm_runtimes: number;
         };

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from gpu_runtime.engine.allowed_recorder import BACKEND
-from gpu_runtime.engine.vllm_output import keeps_times
 from gpu_runtime.engine.vllm_process import dtype_name, placed
 from gpu_runtime.weights.formats import AWAITED, PACKED
+from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig
 
 from .part import EXECUTOR, EnginePart, part_options
@@ -63,4 +63,4 @@ def llm_start(config: "VllmConfig") -> "AsyncLLM":
     """vLLM's front of an engine, once its processes have loaded the model. Raises RuntimeError."""
     from .front import front_start
 
-    return front_start(config, keeps_times=keeps_times())  # a call's times: see call_spans
+    return front_start(config, keeps_times=is_traced())  # of each call: see call_spans

@@ -1,4 +1,4 @@
-"""Runtimes that load before a session asks: taken by one that fits, given up for one that does not, ended with us."""
+"""Runtimes that import their libraries before a session asks: taken by the next one, never by two, ended with us."""
 
 import os
 import signal
@@ -6,32 +6,27 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
 
-from console.catalogue.base_models import base_model_resolve
 from console.live.models import EventRecord
 from console.scheduling import processes
 from console.scheduling.launchers import warm as warm_module
-from console.scheduling.launchers.choice import WarmRefused, launcher_get, warm_get
 from console.scheduling.launchers.log_file import LOG, log_tail
-from console.scheduling.launchers.options import ANY, LauncherOptions
+from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import MARK, ProcessLauncher
-from console.scheduling.launchers.protocol import Handle, Resources
+from console.scheduling.launchers.protocol import Resources
 from console.scheduling.launchers.spare_memory import SpareMemory
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.models import WarmRuntime
 from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
-from console.sessions.limits.devices import devices_sync
-from console.sessions.models import Device, Session
+from console.sessions.models import Session
 from console.sessions.states import Desired
 from console.users.models import Project
 from support import factories
 from support.reconciler_world import GIB
-from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
 COLD = "import os, time; print('cold', flush=True); time.sleep(120)"
@@ -42,14 +37,14 @@ PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_warm.py"))
 class Server:
     """A reconciler that leads, its launcher and its warm runtimes; a clock that a test turns."""
 
-    def __init__(self, tmp_path: Path, *, devices: tuple[str, ...] = (), wanted: dict[str, int] | None = None) -> None:
+    def __init__(self, tmp_path: Path) -> None:
         self.now, self.memory_gib = 0.0, 16.0
         self.launcher = ProcessLauncher([sys.executable, "-c", COLD])
         self.pool = WarmRuntimes(
-            self.launcher, wanted or {factories.BASE_MODEL: 1}, tmp_path / "warm", command=PROGRAM,
+            self.launcher, 1, tmp_path / "warm", command=PROGRAM,
             clock=lambda: self.now, memory=SpareMemory(lambda: int(self.memory_gib * GIB)),
         )  # fmt: skip
-        self.reconciler = Reconciler(self.launcher, devices=devices, warm=self.pool, disk_free=lambda: 100 * GIB)
+        self.reconciler = Reconciler(self.launcher, warm=self.pool, disk_free=lambda: 100 * GIB)
 
     def tick(self) -> None:
         assert self.reconciler.reconcile_once()
@@ -75,7 +70,6 @@ class Server:
 def server(transactional_db, settings, tmp_path, monkeypatch) -> Iterator[Server]:
     settings.DATA = tmp_path
     (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
-    settings.EXTRA_MODELS = {"other": str(tmp_path / "models" / factories.BASE_MODEL)}
     settings.MAX_RUNTIMES = 1
     monkeypatch.setattr(
         "console.scheduling.launchers.process.code_path",
@@ -107,14 +101,15 @@ def reasons(session: Session) -> list[str]:
 
 
 @pytest.mark.system
-def test_a_session_takes_the_runtime_that_waits_for_its_base_model(server, project, tmp_path, settings) -> None:
-    settings.TRACES_URL = "http://127.0.0.1:4318"
+@pytest.mark.parametrize("kind", SessionKind)
+def test_a_session_of_any_kind_takes_the_runtime_that_waits(server, project, tmp_path, kind) -> None:
     name = server.waiting()
     waits = left_over(name)
-    assert all(processes.has_environment(pid, "TINKERSCRIPT_RUNTIME_TRACED=1") for pid in waits), "known as it loads"
-    session, lines = server.started(factories.session_make(project))
+    session = factories.session_make(project)
+    Session.objects.filter(id=session.id).update(kind=kind)
+    session, lines = server.started(session)
     lease = lines[-1].split()[-1]
-    assert lines[0].startswith(f"loaded {base_model_resolve(factories.BASE_MODEL).path}")
+    assert lines[0].startswith("imports beside ")
     assert lines[-1] == f"serves {session.id} in {tmp_path / 'runtimes' / session.id} with {lease}"
     assert session.launch_handle["pid"] in waits and "a slot is free: a warm runtime" in reasons(session)
     for pid in waits:
@@ -150,71 +145,28 @@ def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_lau
     Session.objects.filter(id=session.id).update(state=SessionState.QUEUED, launch_handle=None)
     session, lines = server.started(session)
     assert not processes.is_running(forgotten, start_time) and not left_over("warm-")
-    assert [line.split()[0] for line in lines] == ["loaded", "imports", "serves", "cold"]
+    assert [line.split()[0] for line in lines] == ["imports", "serves", "cold"]
     server.launcher.stop(session.launch_handle, grace_s=0)
     Session.objects.filter(id=session.id).update(state=SessionState.SUSPENDED, launch_handle=None)
     server.waiting()
     Session.objects.filter(id=session.id).update(state=SessionState.QUEUED)
     _, lines = server.started(session)
-    once = ["loaded", "imports", "serves"]
+    once = ["imports", "serves"]
     assert [line.split()[0] for line in lines] == [*once, "cold", *once]
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    "changes", [{"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
-)
-def test_a_session_that_it_does_not_fit_starts_a_new_one_and_says_so(server, project, changes, monkeypatch) -> None:
-    name = server.waiting()
-    session = factories.session_make(project)
-    Session.objects.filter(id=session.id).update(**changes)
-    start = server.launcher.start
-
-    def start_alone(*arguments: Any, **options: Any) -> Handle:
-        assert not left_over(name), "there is no room for both"
-        return start(*arguments, **options)
-
-    monkeypatch.setattr(server.launcher, "start", start_alone)
-    session, lines = server.started(session)
-    assert lines == ["cold"] and "a slot is free: no warm runtime for it is ready, so a new one" in reasons(session)
+def test_while_none_is_ready_a_session_starts_a_new_one_and_its_record_has_that(server, project) -> None:
+    name = server.waiting(ready=False)
+    server.pool._waiting[0].is_ready = False  # noqa: SLF001
+    session, lines = server.started(factories.session_make(project))
+    assert lines == ["cold"] and not left_over(name), "there is no room for both"
+    assert "a slot is free: no warm runtime is ready, so a new one" in reasons(session)
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    "changes", [{}, {"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
-)
-def test_one_with_its_libraries_alone_is_taken_by_a_session_of_any_base_model_and_kind(
-    server, project, tmp_path, changes
-) -> None:
-    server = Server(tmp_path, wanted={ANY: 1})
-    try:
-        server.waiting()
-        session = factories.session_make(project)
-        Session.objects.filter(id=session.id).update(**changes)
-        session, lines = server.started(session)
-        assert lines[0] == "imports" and lines[-1].startswith(f"serves {session.id}")
-        assert "a slot is free: a runtime that waited with its libraries" in reasons(session)
-        server.launcher.stop(session.launch_handle, grace_s=0)
-    finally:
-        server.reconciler.close()
-
-
-@pytest.mark.system
-def test_one_of_its_own_base_model_is_taken_before_one_of_any(server, project, tmp_path, settings) -> None:
-    settings.MAX_RUNTIMES = 2
-    server = Server(tmp_path, wanted={ANY: 1, factories.BASE_MODEL: 1})
-    try:
-        assert wait_until(lambda: server.tick() or WarmRuntime.objects.filter(is_ready=True).count() == 2, timeout_s=60)
-        session, lines = server.started(factories.session_make(project))
-        assert lines[0] != "imports" and "a slot is free: a warm runtime" in reasons(session)
-        server.launcher.stop(session.launch_handle, grace_s=0)
-    finally:
-        server.reconciler.close()
-
-
-@pytest.mark.system
-def test_none_waits_with_its_libraries_where_memory_is_short_and_the_log_says_so_once(server, tmp_path, caplog) -> None:
-    server = Server(tmp_path, wanted={ANY: 1})
+def test_none_waits_where_memory_is_short_and_the_log_says_so_once(server, tmp_path, caplog) -> None:
+    server = Server(tmp_path)
     said = lambda: [each for each in caplog.messages if "are available, and 6 are needed" in each]  # noqa: E731
     try:
         server.memory_gib = 5.9
@@ -233,14 +185,10 @@ def test_none_waits_with_its_libraries_where_memory_is_short_and_the_log_says_so
         server.reconciler.close()
 
 
-def test_none_waits_with_its_libraries_where_sessions_have_devices(server, tmp_path, settings) -> None:
+def test_none_waits_where_sessions_have_devices(server, settings) -> None:
     settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
-    server = Server(tmp_path, devices=("0",), wanted={ANY: 1})
-    try:
-        server.tick()
-        assert not WarmRuntime.objects.exists()
-    finally:
-        server.reconciler.close()
+    server.tick()
+    assert not WarmRuntime.objects.exists()
 
 
 @pytest.mark.system
@@ -252,11 +200,11 @@ def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(se
     session, lines = server.started(factories.session_make(project))
     assert lines[-1] == "cold" and not left_over(name)
     said = EventRecord.objects.filter(session_id=session.id, data__name="warm_runtime").get().data
-    assert said["engine_and_trainer"] == "not used: the warm runtime did not take the session, so a new one"
+    assert said["cause"] == "the warm runtime did not take the session, so a new one is started"
 
 
 @pytest.mark.system
-def test_it_ends_by_itself_when_its_server_is_killed_while_it_loads_and_while_it_waits(server) -> None:
+def test_it_ends_by_itself_when_its_server_is_killed_while_it_starts_and_while_it_waits(server) -> None:
     for is_ready in (True, False):
         name = server.waiting(ready=is_ready)
         server.pool._waiting[0].link.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - as a kill -9 does
@@ -270,52 +218,22 @@ def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_nex
     name = server.waiting()
     for pid in left_over(name):
         os.kill(pid, signal.SIGSTOP)
-    WarmRuntimes(server.launcher, {}, tmp_path / "warm").clear_predecessors()
+    WarmRuntimes(server.launcher, 1, tmp_path / "warm").clear_predecessors()
     assert wait_until(lambda: not left_over(name), timeout_s=60) and not WarmRuntime.objects.exists()
 
 
 @pytest.mark.system
-def test_a_model_that_does_not_load_is_tried_again_later_and_later(server, tmp_path) -> None:
-    (tmp_path / "models" / f"{factories.BASE_MODEL}.broken").touch()
+def test_one_that_ends_is_tried_again_later_and_later(server, tmp_path) -> None:
+    (tmp_path / "broken").touch()
     for wait_s in (warm_module.BACK_OFF_S, 2 * warm_module.BACK_OFF_S):
         server.tick()
         (name,) = WarmRuntime.objects.values_list("id", flat=True)
         assert wait_until(lambda: server.tick() or not WarmRuntime.objects.exists(), timeout_s=60)
         assert not left_over(name)
-        assert not list(Path("/dev/shm").glob(f"tinkerscript-{name}-*")), "weights of its rehearsal"
         server.now += wait_s - 1
         server.tick()
         assert not WarmRuntime.objects.exists()
         server.now += 1
-
-
-@pytest.mark.system
-def test_it_has_devices_of_its_own_and_gives_way_to_a_session_that_needs_them(
-    server, project, settings, tmp_path
-) -> None:
-    devices = ("0", "1")
-    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
-    settings.MAX_RUNTIMES = 2
-    devices_sync(ids=devices)
-    server = Server(tmp_path, devices=devices)
-    try:
-        name = server.waiting()
-        assert list(Device.objects.filter(warm=name).values_list("id", flat=True)) == ["0"]
-        both = factories.session_make(project, config=SessionConfig(devices=2))
-        server.tick()
-        both.refresh_from_db()
-        assert both.state == SessionState.QUEUED and both.phase.startswith("waits for 2 devices")
-        both, lines = server.started(both)
-        assert lines == ["cold"] and set(both.launch_handle["devices"]) == set(devices)
-        server.launcher.stop(both.launch_handle, grace_s=0)
-        Session.objects.filter(id=both.id).update(state=SessionState.STOPPED, launch_handle=None)
-        server.waiting()
-        one, lines = server.started(factories.session_make(project))
-        assert lines[-1].startswith("serves") and one.launch_handle["devices"] == ["0"]
-        assert Device.objects.get(id="0").session_id == one.id
-        server.launcher.stop(one.launch_handle, grace_s=0)
-    finally:
-        server.reconciler.close()
 
 
 @pytest.mark.system
@@ -326,70 +244,40 @@ def test_a_session_that_its_quota_holds_back_does_not_keep_them_away(server, pro
 
 
 @pytest.mark.system
-def test_one_that_cannot_be_started_leaves_nothing_and_holds_up_no_other_base_model(server, settings, tmp_path) -> None:
-    settings.MAX_RUNTIMES = 2
-    settings.EXTRA_MODELS = {"other": str(tmp_path / "other")}
-    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
-    devices_sync(ids=["0", "1"])
-    wanted = {factories.BASE_MODEL: 1, "other": 1}
-    (tmp_path / "models" / factories.BASE_MODEL).rename(tmp_path / "other")
-    server = Server(tmp_path, devices=("0", "1"), wanted=wanted)
-    free, kept = Device.objects.filter(warm=None), WarmRuntime.objects.values_list("base_model", flat=True)
-    try:
-        server.pool._command = ["/no/such/program"]  # noqa: SLF001
-        for _ in range(3):
-            server.tick()
-            assert not kept.exists() and free.count() == 2
-        server.pool._command = list(PROGRAM)  # noqa: SLF001
-        server.now += warm_module.BACK_OFF_S
-        server.waiting()
-        assert list(kept.all()) == ["other"] and free.count() == 1
-        server.now += warm_module.BACK_OFF_MAX_S
-        (tmp_path / "models" / factories.BASE_MODEL).mkdir()
+def test_one_that_cannot_be_started_leaves_nothing_and_is_tried_again(server, project) -> None:
+    server.pool._command = ["/no/such/program"]  # noqa: SLF001
+    for _ in range(3):
         server.tick()
-        assert set(kept.all()) == set(wanted) and not free.exists()
-    finally:
-        server.reconciler.close()
+        assert not WarmRuntime.objects.exists()
+    server.pool._command = list(PROGRAM)  # noqa: SLF001
+    server.now += warm_module.BACK_OFF_S
+    server.waiting()
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("is_leader_dead", [True, False], ids=["its first process is gone", "all of it is there"])
-def test_one_that_is_slow_to_end_keeps_its_devices_until_nothing_of_it_lives(
-    server, project, settings, tmp_path, monkeypatch, is_leader_dead
+def test_one_that_is_slow_to_end_keeps_its_place_until_nothing_of_it_lives(
+    server, settings, tmp_path, monkeypatch, is_leader_dead
 ) -> None:
     """As a process is that waits in a driver: here a signal has no effect for a while."""
-    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
-    devices_sync(ids=["0"])
-    server = Server(tmp_path, devices=("0",))
     monkeypatch.setattr(warm_module, "KILL_WAIT_S", 0.1)
-    try:
-        name = server.waiting()
-        leader = server.pool._waiting[0].child.pid  # noqa: SLF001
-        for pid in left_over(name):
-            os.kill(pid, signal.SIGSTOP)
-        if is_leader_dead:
-            os.kill(leader, signal.SIGKILL)
-        session = factories.session_make(project, config=SessionConfig(seed=1))
-        Session.objects.filter(id=session.id).update(kind=SessionKind.SERVING)
-        with monkeypatch.context() as patch:
-            patch.setattr(processes, "signal_send", lambda *_: True)
-            for _ in range(2):
-                server.tick()
-                session.refresh_from_db()
-                assert session.state == SessionState.QUEUED and session.phase.startswith("waits for 1 devices")
-                assert left_over(name) and Device.objects.get().warm_id == name
-            server.reconciler.close()
-            WarmRuntimes(server.launcher, {}, tmp_path / "warm").clear_predecessors()
-            assert Device.objects.get().warm_id == name
-        assert wait_until(lambda: server.tick() or not WarmRuntime.objects.exists(), timeout_s=60)
-        session, lines = server.started(session)
-        assert lines == ["cold"] and session.launch_handle["devices"] == ["0"] and not left_over(name)
-        server.launcher.stop(session.launch_handle, grace_s=0)
-    finally:
+    name = server.waiting()
+    leader = server.pool._waiting[0].child.pid  # noqa: SLF001
+    for pid in left_over(name):
+        os.kill(pid, signal.SIGSTOP)
+    if is_leader_dead:
+        os.kill(leader, signal.SIGKILL)
+    kept = WarmRuntime.objects.values_list("id", flat=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "signal_send", lambda *_: True)
+        server.memory_gib = 1.0
+        server.tick()
+        server.memory_gib = 16.0
+        for _ in range(2):
+            server.tick()
+            assert left_over(name) and list(kept.all()) == [name], "no other is started in its place"
         server.reconciler.close()
-
-
-def test_a_base_model_that_this_server_does_not_have_is_refused_by_name(settings, tmp_path, db) -> None:
-    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(), warm={"smollm": 1})
-    with pytest.raises(WarmRefused, match="TINKERSCRIPT_WARM.*'smollm'"):
-        warm_get(launcher_get())
+        WarmRuntimes(server.launcher, 1, tmp_path / "warm").clear_predecessors()
+        assert list(kept.all()) == [name]
+    assert wait_until(lambda: server.tick() or name not in kept.all(), timeout_s=60)
+    assert not left_over(name)

@@ -11,7 +11,7 @@ import { Empty, PageHeader, Panel } from "../../ui/panel";
 import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
-import { deviceText, devicesText, nextText } from "./capacity-text";
+import { devicesText, nextText } from "./capacity-text";
 import { PlacesPanel } from "./places-panel";
 
 export function CapacityPage() {
@@ -75,7 +75,7 @@ function Server({ server, most }: { server: NonNullable<Capacity["server"]>; mos
           <Fact term="Waiting" note={oldest === null ? "nothing waits" : `the oldest for ${waited(oldest)}`}>
             {number(waiting)}
           </Fact>
-          <Fact term="Warm runtimes" note="loaded, without a session yet">
+          <Fact term="Warm runtimes" note="with their libraries, without a session yet">
             {number(warm)}
           </Fact>
         </dl>
@@ -97,7 +97,7 @@ function Devices({ devices }: { devices: NonNullable<Capacity["server"]>["device
               GPU <UserText text={device.device} />
             </p>
             <p className={`truncate text-xs ${device.used_by === "nobody" ? "text-good" : "text-muted"}`} title={visible(device.session_id ?? "")}>
-              {device.session_id === null ? deviceText(device) : <UserText text={device.session_name || device.session_id} />}
+              {device.session_id === null ? "free" : <UserText text={device.session_name || device.session_id} />}
             </p>
           </li>
         ))}

@@ -4,11 +4,6 @@ import { number } from "../../ui/format";
 
 type Device = NonNullable<Capacity["server"]>["devices"][number];
 
-/** Of a device that no session has. */
-export function deviceText({ used_by }: Device): string {
-  return used_by === "nobody" ? "free" : "a warm runtime";
-}
-
 export function devicesText(devices: readonly Device[]): string {
   const free = devices.filter((device) => device.used_by === "nobody").length;
   return free === 0 ? "all in use" : `${number(free)} free`;

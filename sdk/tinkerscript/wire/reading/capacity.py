@@ -14,7 +14,7 @@ class DeviceUse(Response):
     """A device of the server's machine."""
 
     device: str = Field(description="As CUDA_VISIBLE_DEVICES names it.")
-    used_by: Literal["nobody", "session", "warm runtime"]
+    used_by: Literal["nobody", "session"]
     session_id: str | None
     session_name: str | None
 
@@ -56,7 +56,7 @@ class ServerCapacity(Response):
     runtimes: int = Field(description="Sessions with a runtime, of all projects.")
     waiting: int = Field(description="Queued sessions of all projects.")
     oldest_waits_since: datetime | None
-    warm_runtimes: int = Field(description="Runtimes that have loaded a base model and have no session yet.")
+    warm_runtimes: int = Field(description="Runtimes that wait for a session with their libraries.")
     devices: list[DeviceUse] = Field(description="Of this machine; empty without GPUs, and where a cluster has them.")
     projects: list[ProjectUse] = Field(description="Those with a runtime or a queue, the one with most devices first.")
 
