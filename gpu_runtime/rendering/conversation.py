@@ -6,6 +6,7 @@ from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.continued import Answered
 from gpu_runtime.rendering.messages import chain, extended, normal_answer, normal_tool, plain
 from gpu_runtime.rendering.system_text import accounting
 from gpu_runtime.rendering.tool_formats import ToolFormat
@@ -39,7 +40,8 @@ class Conversation:
         self._read: dict[str, ReusablePrefix] = {}  # what a prompt began with, from its first user message on
         self._prompts: set[str] = set()  # whole prompts
         self._keys: dict[tuple[str, int], str] = {}
-        self._texts: list[tuple[str, ReusablePrefix]] = []
+        self._texts: list[tuple[str, str, ReusablePrefix]] = []  # prompt, with its answer
+        self._answered: Answered[ReusablePrefix] = Answered()
         self._accounted: dict[str, str] = {}  # the first accounting line of each system text, by the text without it
         for call in calls:
             self.add(call, tool_format)
@@ -59,13 +61,19 @@ class Conversation:
                 self._keys[call.id, answer.choice] = answer.splice_key
                 if answer.choice == 0:
                     self._note_prompt(call, source)
+                    self._answered.add(call, source)
             elif isinstance(prompt, str):
-                self._texts.append((prompt + answer.text, source))
+                self._texts.append((prompt, prompt + answer.text, source))
 
     def earlier_text(self, prompt: str) -> tuple[int, ReusablePrefix] | None:
         """The longest text (prompt and answer) that ``prompt`` starts with, as (its length, source)."""
-        found = [(len(text), source) for text, source in self._texts if prompt.startswith(text)]
+        found = [(len(text), source) for _, text, source in self._texts if prompt.startswith(text)]
         return max(found, key=lambda pair: pair[0], default=None)
+
+    def departed_text(self, prompt: str) -> ReusablePrefix | None:
+        """The latest answer to the longest prompt that ``prompt`` goes on from in another way."""
+        found = [(len(asked), n) for n, (asked, _, _) in enumerate(self._texts) if _goes_on(asked, prompt)]
+        return self._texts[max(found)[1]][2] if found else None
 
     def recognise(
         self,
@@ -109,6 +117,13 @@ class Conversation:
                 later = any(message["role"] == "assistant" for message in messages[index:])
                 return (index, source) if later or names[index] in self._prompts else None
         return None
+
+    def continued(
+        self, request: Request, tools: Sequence[dict[str, Any]], variables: Mapping[str, Any]
+    ) -> tuple[ReusablePrefix, int, str] | None:
+        """What the request continues although it begins otherwise, where they part, and what
+        changed."""
+        return self._answered.continued(request.messages, tools, variables)
 
     def _as_first(self, message: dict[str, Any]) -> dict[str, Any]:
         """``message`` with the accounting line that the episode's first call had of the same
@@ -159,6 +174,10 @@ def _no_arguments(path: str) -> BadRequest:
         hint="Send the arguments as they came with the call; an empty object where there are none.",
         param=path,
     )
+
+
+def _goes_on(asked: str, prompt: str) -> bool:
+    return prompt.startswith(asked) and prompt != asked
 
 
 def _was_given_after(name: str, source: ReusablePrefix) -> bool:

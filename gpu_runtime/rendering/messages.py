@@ -213,7 +213,7 @@ def chain(
     An assistant's text is compared without thoughts and with each run of whitespace as one space, its tool calls
     without their ids, because frameworks strip, indent and renumber them; everything else is compared exactly.
     """
-    names = [hashlib.sha256(_canonical([list(tools), variables] if variables else list(tools))).hexdigest()]
+    names = [hashlib.sha256(canonical([list(tools), variables] if variables else list(tools))).hexdigest()]
     for message in messages:
         names.append(extended(names[-1], message))
     return names
@@ -221,10 +221,11 @@ def chain(
 
 def extended(name: str, message: dict[str, Any]) -> str:
     """The name of the conversation ``name`` with one more message."""
-    return hashlib.sha256(name.encode() + _canonical(_compared(message))).hexdigest()
+    return hashlib.sha256(name.encode() + canonical(compared(message))).hexdigest()
 
 
-def _compared(message: dict[str, Any]) -> dict[str, Any]:
+def compared(message: dict[str, Any]) -> dict[str, Any]:
+    """What of a normal message makes it the same message; see ``chain``."""
     if message["role"] != "assistant":
         return message
     calls = [call["function"] for call in message.get("tool_calls", [])]
@@ -238,7 +239,8 @@ def plain(content: str) -> str:
     return " ".join(content.split())
 
 
-def _canonical(value: Any) -> bytes:
+def canonical(value: Any) -> bytes:
+    """The one text of a value of JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 

@@ -14,8 +14,9 @@ from typing import Any
 from gpu_runtime.journal.records import Completion, Parent
 from gpu_runtime.refusals import prompt_too_long
 from gpu_runtime.rendering.calls.pieces import ParsedCall
+from gpu_runtime.rendering.continued import CHANGED
 from gpu_runtime.rendering.conversation import Conversation, ReusablePrefix
-from gpu_runtime.rendering.drift import CHANGED, Cause, Departure, explain
+from gpu_runtime.rendering.drift import Cause, Departure, explain
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -71,6 +72,9 @@ def compose(
         prompt = Prompt(renderer.encode(full), request.names)
     if failed is None and (departed := conversation.departed(request, prompt.messages_from)):
         failed = Departure(departed[1], departed[0], "client", CHANGED)
+    elif failed is None and prompt.parent is None:
+        if found := conversation.continued(request, tools, renderer.variables):
+            failed = Departure(found[0], found[1], "client", found[2])
     return replace(prompt, drift=explain(renderer, failed, prompt.ids)) if failed else prompt
 
 
@@ -91,7 +95,11 @@ def compose_text(
             prefix = source.prompt_ids + source.answer.token_ids_T[:kept]
             rest = renderer.encode(text[length:])
             return Prompt(prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix))
-    return Prompt(renderer.encode(text, special=True), [])
+    prompt = Prompt(renderer.encode(text, special=True), [])
+    if (source := conversation.departed_text(text)) is not None:
+        departure = Departure(source, 0, "client", "the client goes on with another text than was sampled")
+        return replace(prompt, drift=explain(renderer, departure, prompt.ids))
+    return prompt
 
 
 def _reject_oversized(renderer: Renderer, text: str, context_length: int | None, param: str) -> None:

@@ -70,3 +70,52 @@ async def test_a_client_that_changes_a_call_sees_it(gateway: Gateway) -> None:
     await gateway.chat(begun, messages=[HELLO, message, result], tools=[TOOL])
     drift = gateway.journal.calls.of_episode(begun["episode_id"])[1].drift
     assert (drift["cause"], drift["message"]) == ("client", 1)
+
+
+SYSTEM = "You help.\nThe branch is {}.\nBe brief."
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        pytest.param({"branch": "dev"}, "the client changed the system's text", id="a line of the system"),
+        pytest.param({"tools": [TOOL]}, "the client sent other tools: get_weather added", id="tools"),
+    ],
+)
+async def test_a_beginning_that_the_client_changed_is_named(
+    gateway: Gateway, second: dict[str, Any], reason: str
+) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say("four", "five")
+    system = [{"role": "system", "content": SYSTEM.format(branch)} for branch in ("main", second.pop("branch", "main"))]
+    await gateway.chat(begun, messages=[system[0], HELLO])
+    goes_on = [system[1], HELLO, {"role": "assistant", "content": "four"}, NEXT]
+    await gateway.chat(begun, messages=goes_on, **second)
+    drift = gateway.journal.calls.of_episode(begun["episode_id"])[1].drift
+    assert (drift["cause"], drift["message"], drift["reason"]) == ("client", 0, reason)
+    if "tools" not in second:
+        assert (drift["saw"], drift["renders"]) == ("The branch is main.", "The branch is dev.")
+    assert drift["saw"] != drift["renders"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_drift"),
+    [
+        pytest.param(SYSTEM.format("dev"), True, id="one line"),
+        pytest.param("You plan.\nSay nothing.", False, id="another agent"),
+    ],
+)
+async def test_the_same_question_under_another_system(gateway: Gateway, text: str, is_drift: bool) -> None:
+    systems = [{"role": "system", "content": each} for each in (SYSTEM.format("main"), text)]
+    found = await drift_of(gateway, *([system, HELLO] for system in systems))
+    assert [point["renders"] for point in found] == (["The branch is dev."] if is_drift else [])
+
+
+async def test_a_text_that_departs_from_an_earlier_answer_names_the_line(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say("four", "five")
+    client = gateway.openai(begun)
+    for prompt in ("Two and two?\n", "Two and two?\nFour.\nMore?"):
+        await client.completions.create(model="tiny-model", prompt=prompt)
+    drift = gateway.journal.calls.of_episode(begun["episode_id"])[1].drift
+    assert drift["cause"] == "client" and drift["saw"].startswith("four") and drift["renders"] == "Four."
