@@ -26,6 +26,7 @@ from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt
 
 MAX_AGENT_NAME = 128
+PING_S = 10.0  # a stream in a dialect with pings is never silent for longer
 P = TypeVar("P", PreparedChat, PreparedText)
 T = TypeVar("T")
 RenderFull = Callable[[P, CallRecord], dict[str, Any]]
@@ -76,16 +77,23 @@ class CompletionHandler:
         render_full: RenderFull[P],
         render_stream: RenderStream[P],
         error_event: ErrorEvent = openai_error_event,
+        ping: bytes | None = None,
     ) -> Response:
-        """The response to ``prepared``: by ``render_full``, or by ``render_stream`` if it asks for a stream."""
+        """The response to ``prepared``: by ``render_full``, or by ``render_stream`` if it asks for a stream.
+
+        With ``ping`` a stream begins after PING_S at the latest, and that event is sent as often while nothing else is.
+        A failure is then its last event; without one it has a status for as long as nothing was sampled.
+        """
         prepared.check()
         live = self._calls.open(episode, prepared)
         handed_over = False
         try:
             if prepared.request.stream:
-                await cancel_on_disconnect(request, live.begun())
+                await cancel_on_disconnect(request, live.begun(PING_S if ping else None))
                 handed_over = True
-                return self._stream(request, episode, render_stream(prepared, live, time.time()), live, error_event)
+                chunks = render_stream(prepared, live, time.time())
+                chunks = chunks if ping is None else _with_pings(chunks, ping)
+                return self._stream(request, episode, chunks, live, error_event)
             record = await cancel_on_disconnect(request, live.finished())
             return JSONResponse(
                 render_full(prepared, record), headers=_headers(request, episode, policy_version(record))
@@ -159,6 +167,22 @@ class CompletionHandler:
 
 async def _result(work: Awaitable[T]) -> T:
     return await work
+
+
+async def _with_pings(chunks: AsyncGenerator[bytes, None], ping: bytes) -> AsyncGenerator[bytes, None]:
+    async with aclosing(chunks):
+        while True:
+            following = asyncio.ensure_future(anext(chunks, None))
+            try:
+                while not (await asyncio.wait({following}, timeout=PING_S))[0]:
+                    yield ping
+                if (chunk := following.result()) is None:
+                    return
+            finally:
+                if not following.done():
+                    following.cancel()
+                    await asyncio.wait({following})
+            yield chunk
 
 
 async def _until_error(

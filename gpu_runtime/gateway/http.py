@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hmac
+import re
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -11,8 +12,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from gpu_runtime.refusals import BadKey, BadRequest, GatewayError, PromptTooLong, TooLarge
-from tinkerscript.wire.errors import ErrorBody, ErrorDetail, anthropic_error_body
+from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail, anthropic_error_body
 
+PLACE = re.compile(r"\.(\d+)(?=\.|$)")  # of an item of a list, in a path of names
+RESPONSES_NAMES = {
+    "reasoning_effort": "reasoning.effort",
+    "max_completion_tokens": "max_output_tokens",
+    "response_format": "text.format",
+}
 MAX_BODY_BYTES = 16 * 2**20
 T = TypeVar("T")
 
@@ -75,14 +82,26 @@ def parse_page(request: Request, *, limit: int, maximum: int) -> dict[str, Any]:
 
 
 def openai_error(request: Request, error: GatewayError) -> JSONResponse:
-    """The error body of the OpenAI dialect."""
-    body = {
-        "message": error.sentences,
-        "type": error.openai_type,
-        "param": error.param,
-        "code": error.openai_code,
-    }
+    """The error body of the OpenAI dialect: its ``param`` has the places of lists in brackets."""
+    param = error.param
+    if param is not None and request.url.path.endswith("/responses"):
+        param = _of_responses(param)
+    param = param and PLACE.sub(r"[\1]", param)
+    said = error.sentences if error.param is None or param is None else error.sentences.replace(error.param, param)
+    # A request that is at fault in a way that has no code of its own has none there.
+    code = None if error.openai_code == ErrorCode.INVALID_REQUEST else error.openai_code
+    body = {"message": said, "type": error.openai_type, "param": param, "code": code}
     return JSONResponse({"error": body}, status_code=error.status, headers=_headers(request, error))
+
+
+def _of_responses(param: str) -> str:
+    """The name in Responses of what was refused of the chat request that stands for it."""
+    first, _, rest = param.partition(".")
+    if first == "messages":
+        return "input"  # its items are not the messages
+    rest = rest.replace(".function.", ".").replace(".custom.", ".")
+    name = RESPONSES_NAMES.get(first, first)
+    return f"{name}.{rest}" if rest else name
 
 
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:

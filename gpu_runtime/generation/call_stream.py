@@ -61,10 +61,21 @@ class CallStream:
         if self._readers == 0 and self.task is not None and not self.is_over:
             self.task.cancel()
 
-    async def begun(self) -> None:
-        """Wait for the first delta, or the end. Raises the call's error if it failed before that."""
+    def read_prompt(self, prompt_ids: tuple[int, ...]) -> None:
+        """The engine is about to read ``prompt_ids``."""
+        self.prompt_ids = prompt_ids
+        self._changes.notify()
+
+    async def begun(self, patience_s: float | None = None) -> None:
+        """Wait for the first delta, or the end; with ``patience_s`` not longer than that, once the prompt is known.
+        Raises the call's error if it failed before that."""
+        clock = asyncio.get_running_loop().time
+        until = None if patience_s is None else clock() + patience_s
         while not self.deltas and not self.is_over:
-            await self._changes.wait(READ_S)
+            left_s = READ_S if until is None or not self.prompt_ids else until - clock()
+            if left_s <= 0:
+                return
+            await self._changes.wait(left_s)
         if not self.deltas and self.error:
             raise self.error
 

@@ -138,12 +138,12 @@ class Calls:
         with span("render"):
             prompt = await asyncio.to_thread(prepared.compose, conversation, self.context_length)
         self._check_length(prompt)
+        live.read_prompt(prompt.ids)
         if untrainable_by is not None:  # on disk before a token is sampled
             await self._recorder.make_eval(episode, untrainable_by)
         self._recorder.name_group(episode, prompt.ids)
         with span("wait"):
             await self._recorder.wait_to_sample(episode)
-        live.prompt_ids = prompt.ids
         begun_at = time.time()
         answers: list[list[Delta]] = [[] for _ in range(prepared.choices)]
         try:

@@ -8,12 +8,14 @@ the answer is refused.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from gpu_runtime.generation.openai_codes import code_of
 from gpu_runtime.refusals import BadRequest
 
 MAX_KEPT = 4096  # characters of one label's JSON that are kept
@@ -26,6 +28,7 @@ SENSES = {
     **dict.fromkeys(("input_audio", "audio", "audio_url"), "hearing"),
     **dict.fromkeys(("file", "input_file", "document"), "reader of files"),
 }
+DISCRIMINATOR = re.compile(r"'(\w+)'")  # as pydantic writes the field that tells the kinds apart
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -73,13 +76,13 @@ def header_labels(headers: Mapping[str, str], names: Iterable[str]) -> dict[str,
     return {f"header {name}": headers[name][:MAX_KEPT] for name in names if name in headers}
 
 
-def unsupported(name: str, hint: str = LEAVE_OUT) -> BadRequest:
+def unsupported(name: str, hint: str = LEAVE_OUT, *, code: str = "unsupported_parameter") -> BadRequest:
     """The refusal of an option by its ``name`` in the request."""
     return BadRequest(
         f"the option {name} is not supported",
         hint=hint,
         param=name,
-        openai_code="unsupported_parameter",
+        openai_code=code,
     )
 
 
@@ -165,13 +168,21 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
     # A union reports each of its members. The one that was meant is the one whose type fits; then the deepest.
     errors = error.errors(include_url=False, include_input=False)
     best = max(errors, key=lambda entry: (not entry["type"].endswith("_type"), len(entry["loc"])))
-    field = _path(best["loc"], body)
+    field, code = _path(best["loc"], body), code_of(best)
     if best["type"] == "extra_forbidden":
-        return unsupported(field)
+        return unsupported(field, code=code)
     if missing := _missing_sense(field, body):
-        return BadRequest(f"{field}: this model has no {missing}", hint="Send text parts alone.", param=field)
+        return BadRequest(
+            f"{field}: this model has no {missing}", hint="Send text parts alone.", param=field, openai_code=code
+        )
     message = best["msg"].removeprefix("Value error, ")
-    return BadRequest(f"{field}: {message}" if field else message, param=field or None)
+    if not field:  # what does not fit together: the option is named first
+        option = message.split(" ")[0]
+        return BadRequest(message, param=option if option in body else None, openai_code=code)
+    if (tag := best.get("ctx", {}).get("discriminator")) is not None:
+        named = DISCRIMINATOR.fullmatch(tag)
+        field = f"{field}.{named[1] if named else 'type'}"
+    return BadRequest(f"{field}: {message}", param=field, openai_code=code)
 
 
 def _missing_sense(field: str, value: Any) -> str | None:

@@ -1,6 +1,6 @@
 """Tools as a chat request describes them, and what it lets the model do with them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -9,11 +9,11 @@ from gpu_runtime.rendering.custom_tools import as_function
 from gpu_runtime.rendering.messages import normal_tool
 
 NAME_LETTERS = 128  # at most, as Anthropic's have; OpenAI's 64
-NAME = rf"^[a-zA-Z0-9_.-]{{1,{NAME_LETTERS}}}$"
+ToolName = Annotated[str, Field(min_length=1, max_length=NAME_LETTERS, pattern="^[a-zA-Z0-9_.-]+$")]
 
 
 class Function(StrictOptions):
-    name: str = Field(pattern=NAME)
+    name: ToolName
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None

@@ -69,9 +69,9 @@ class Answered(Generic[S]):
         """What ``messages`` continue, the message at which they part, and what changed; None for
         what continues nothing."""
         for index in range(len(messages) - 1, 0, -1):
-            if messages[index]["role"] == "assistant":
-                if read := self._by_answer.get(_pair(messages[index - 1], messages[index])):
-                    return read.source, *_change(read, messages, tools, variables)
+            read = self._by_answer.get(_pair(messages[index - 1], messages[index]))
+            if read is not None:
+                return read.source, *_change(read, messages, tools, variables)
         return self._under_other_system(messages, tools, variables)
 
     def _under_other_system(

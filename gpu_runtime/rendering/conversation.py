@@ -7,7 +7,8 @@ from typing import Any
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.continued import Answered
-from gpu_runtime.rendering.messages import chain, extended, normal_answer, normal_tool, plain
+from gpu_runtime.rendering.messages import SIGNATURE, chain, extended, normal_answer, normal_tool, plain
+from gpu_runtime.rendering.signatures import signature_of
 from gpu_runtime.rendering.system_text import accounting
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -36,6 +37,7 @@ class Conversation:
 
     def __init__(self, calls: Sequence[CallRecord] = (), tool_format: ToolFormat | None = None) -> None:
         self._by_name: dict[str, list[ReusablePrefix]] = {}
+        self._by_signature: dict[str, ReusablePrefix] = {}
         self._by_call_id: dict[str, list[ReusablePrefix]] = {}  # a model that names its calls may repeat itself
         self._read: dict[str, ReusablePrefix] = {}  # what a prompt began with, from its first user message on
         self._prompts: set[str] = set()  # whole prompts
@@ -60,6 +62,7 @@ class Conversation:
                     self._by_call_id.setdefault(call_id, []).append(source)
                 self._keys[call.id, answer.choice] = answer.splice_key
                 if answer.choice == 0:
+                    self._by_signature[signature_of(call.id)] = source
                     self._note_prompt(call, source)
                     self._answered.add(call, source)
             elif isinstance(prompt, str):
@@ -92,7 +95,7 @@ class Conversation:
                 message = normal_answer(source.answer.message)
             elif (call := _no_object(message)) is not None:
                 raise _no_arguments(f"messages.{number}.tool_calls.{call}.function.arguments")
-            known.append(message)
+            known.append({name: value for name, value in message.items() if name != SIGNATURE})
             names.append(extended(names[-1], message))
         return Request(known, names)
 
@@ -152,9 +155,12 @@ class Conversation:
         self._prompts.add(name)
 
     def _echoed(self, name: str, message: dict[str, Any]) -> ReusablePrefix | None:
-        """The recorded answer that ``message`` is, after the conversation ``name``: by its tool-call ids, of equal ones
-        that which was given there, then by its text."""
+        """The recorded answer that ``message`` is, after the conversation ``name``: by the signature of its thoughts,
+        by its tool-call ids, of equal ones that which was given there, then by its text."""
         ids = _call_ids(message)
+        signed = self._by_signature.get(message.get(SIGNATURE, ""))
+        if signed is not None and _says_the_same(message, signed, ids):
+            return signed
         sources = self._by_call_id.get(ids[0], []) if ids else []
         if same := [source for source in sources if _says_the_same(message, source, ids)]:
             return max(reversed(same), key=lambda source: _was_given_after(name, source))

@@ -11,6 +11,7 @@ from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
 from gpu_runtime.rendering.custom_tools import arguments_of
 
+SIGNATURE = "signature"  # of a normal message's thoughts; no template is given it
 ENDS_OF_THOUGHTS = ("</think>", "</thinking>", "</reasoning>")
 
 
@@ -100,7 +101,8 @@ class UserMessage(Strict):
 
 
 class ThinkingBlock(Strict):
-    """Thoughts as LiteLLM and Anthropic's clients hold them; the signature is not checked."""
+    """Thoughts as LiteLLM and Anthropic's clients hold them; a signature that is ours (``rendering.signatures``) names
+    the answer that they came with."""
 
     type: Literal["thinking"]
     thinking: str
@@ -128,6 +130,11 @@ class AssistantMessage(_Echoed):
         details = [str(detail.get("text") or detail.get("summary") or "") for detail in self.reasoning_details]
         blocks = [block.thinking for block in self.thinking_blocks]
         return self.reasoning_content or self.reasoning or "\n".join(details) or "\n".join(blocks)
+
+    @property
+    def signature(self) -> str | None:
+        """The signature of the thoughts."""
+        return next((block.signature for block in self.thinking_blocks if block.signature), None)
 
 
 class _CallOfResult(Strict):
@@ -165,6 +172,8 @@ def normal(message: Message) -> dict[str, Any]:
         form["content"] = form["content"] or message.refusal or ""
         if message.thoughts:
             form["reasoning_content"] = message.thoughts
+        if message.signature:
+            form[SIGNATURE] = message.signature
         if message.tool_calls:
             form["tool_calls"] = [
                 {
@@ -180,12 +189,14 @@ def normal(message: Message) -> dict[str, Any]:
 
 
 def as_sent(message: dict[str, Any]) -> dict[str, Any]:
-    """A message that ``normal`` made, as a client sends it: ``normal`` of it is the same again."""
+    """A message that ``normal`` made, as a client sends it: ``normal`` of it is the same again, without a
+    signature."""
     calls = [
         call | {"function": call["function"] | {"arguments": _as_text(call["function"]["arguments"])}}
         for call in message.get("tool_calls", [])
     ]
-    return message | ({"tool_calls": calls} if calls else {})
+    kept = {name: value for name, value in message.items() if name != SIGNATURE}
+    return kept | ({"tool_calls": calls} if calls else {})
 
 
 def _as_text(arguments: Any) -> str:

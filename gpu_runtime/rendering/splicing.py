@@ -72,9 +72,9 @@ def compose(
         prompt = Prompt(renderer.encode(full), request.names)
     if failed is None and (departed := conversation.departed(request, prompt.messages_from)):
         failed = Departure(departed[1], departed[0], "client", CHANGED)
-    elif failed is None and prompt.parent is None:
-        if found := conversation.continued(request, tools, renderer.variables):
-            failed = Departure(found[0], found[1], "client", found[2])
+    is_new = failed is None and prompt.parent is None
+    if is_new and (found := conversation.continued(request, tools, renderer.variables)):
+        failed = Departure(found[0], found[1], "client", found[2])
     return replace(prompt, drift=explain(renderer, failed, prompt.ids)) if failed else prompt
 
 

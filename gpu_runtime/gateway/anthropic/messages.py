@@ -11,6 +11,7 @@ from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import CallPiece
+from gpu_runtime.rendering.signatures import signature_of
 
 
 def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
     answer, counted = record.completions[0], usage(record)
     text = answer.message["content"] or ""
     blocks: list[dict[str, Any]] = (
-        [_thinking(thoughts)] if (thoughts := answer.message.get("reasoning_content")) else []
+        [_thinking(thoughts, signature_of(record.id))] if (thoughts := answer.message.get("reasoning_content")) else []
     )
     blocks += [{"type": "text", "text": text}] if text else []
     for call in answer.message.get("tool_calls", []):
@@ -33,7 +34,7 @@ def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
 async def message_events(prepared: PreparedChat, live: CallStream, created: float) -> AsyncGenerator[bytes, None]:
     """The message as events; the last ones are sent once the call is on disk. Raises the call's error."""
     yield _event("message_start", message=_head(prepared, live.id, len(live.prompt_ids)))
-    blocks, reader = _Blocks(), prepared.reader()
+    blocks, reader = _Blocks(signature_of(live.id)), prepared.reader()
     async for _, delta in live.read():
         thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
         for event in [*blocks.thinking(thoughts), *blocks.text(text)]:
@@ -64,13 +65,13 @@ async def message_events(prepared: PreparedChat, live: CallStream, created: floa
 
 
 class _Blocks:
-    """Numbers the blocks of one stream: beginning the next one ends the one before."""
+    """Numbers the blocks of one stream: beginning the next one ends the one before, and ``signature`` ends thoughts."""
 
-    def __init__(self) -> None:
-        self.begun, self._kind = 0, ""
+    def __init__(self, signature: str) -> None:
+        self.begun, self._kind, self._signature = 0, "", signature
 
     def thinking(self, more: str) -> list[bytes]:
-        return self._add(_thinking(""), {"type": "thinking_delta", "thinking": more}) if more else []
+        return self._add(_thinking("", ""), {"type": "thinking_delta", "thinking": more}) if more else []
 
     def text(self, more: str) -> list[bytes]:
         return self._add({"type": "text", "text": ""}, {"type": "text_delta", "text": more}) if more else []
@@ -90,12 +91,15 @@ class _Blocks:
         return _event("content_block_delta", index=self.begun - 1, delta=delta)
 
     def end(self) -> list[bytes]:
-        return [_event("content_block_stop", index=self.begun - 1)] if self.begun else []
+        if not self.begun:
+            return []
+        is_signed = self._kind == "thinking"
+        signed = [self.more({"type": "signature_delta", "signature": self._signature})] if is_signed else []
+        return [*signed, _event("content_block_stop", index=self.begun - 1)]
 
 
-def _thinking(thoughts: str) -> dict[str, Any]:
-    """Unsigned: nothing checks them when they come back, and what was sampled is found by the calls and the text."""
-    return {"type": "thinking", "thinking": thoughts, "signature": ""}
+def _thinking(thoughts: str, signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": thoughts, "signature": signature}
 
 
 def _input(arguments: str) -> dict[str, Any]:
@@ -137,3 +141,6 @@ def _head(prepared: PreparedChat, call_id: str, read: int) -> dict[str, Any]:
 
 def _event(kind: str, **fields: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields}, separators=(',', ':'))}\n\n".encode()
+
+
+PING = _event("ping")

@@ -8,10 +8,10 @@ from pydantic import BeforeValidator, Field
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import MAX_STOPS, ChatRequest, Effort, StopString, Thinking
-from gpu_runtime.generation.tools import NAME
+from gpu_runtime.generation.tools import ToolName
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
-from gpu_runtime.rendering.messages import Strict, arguments_of_call
+from gpu_runtime.rendering.messages import Strict, ThinkingBlock, arguments_of_call
 
 
 class TextBlock(Strict):
@@ -46,14 +46,6 @@ class ToolResultBlock(Strict):
     is_error: bool = False  # the model reads it in the content: templates have no field for it
 
 
-class ThinkingBlock(Strict):
-    """Thoughts that came with an answer; they are not signed here, and no signature is checked."""
-
-    type: Literal["thinking"]
-    thinking: str
-    signature: str | None = None
-
-
 class UserMessage(Strict):
     role: Literal["user"]
     content: str | list[Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]]
@@ -73,7 +65,7 @@ class SystemMessage(Strict):
 
 
 class Tool(Strict):
-    name: str = Field(pattern=NAME)
+    name: ToolName
     input_schema: dict[str, Any]
     description: str | None = None
     type: Literal["custom"] = "custom"
@@ -186,9 +178,9 @@ def _messages(message: UserMessage | AssistantMessage | SystemMessage) -> list[d
         return [{"role": "system", "content": text}]
     if isinstance(message, AssistantMessage):
         calls = [_call(block) for block in message.content if isinstance(block, ToolUseBlock)]
-        thoughts = "\n".join(block.thinking for block in message.content if isinstance(block, ThinkingBlock))
+        thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
         answer: dict[str, Any] = {"role": "assistant", "content": text}
-        given = {"reasoning_content": thoughts, "tool_calls": calls}
+        given = {"thinking_blocks": [block.model_dump() for block in thoughts], "tool_calls": calls}
         return [answer | {name: value for name, value in given.items() if value}]
     results = [
         {"role": "tool", "tool_call_id": block.tool_use_id, "content": _text(block.content)}

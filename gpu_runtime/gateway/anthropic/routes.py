@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.gateway.anthropic.labels import HEADERS, MESSAGES_LABELS, TOOLS
-from gpu_runtime.gateway.anthropic.messages import message, message_events
+from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, read_body
@@ -34,7 +34,7 @@ class AnthropicRoutes:
         """``POST /v1/messages``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         prepared = self._prepare(request, episode, body, MessagesRequest)
-        return await self._handler.answer(request, episode, prepared, message, message_events, _error_event)
+        return await self._handler.answer(request, episode, prepared, message, message_events, _error_event, PING)
 
     async def count_tokens(self, request: Request) -> Response:
         """``POST /v1/messages/count_tokens``: the ids that the engine would read; nothing is sampled or kept."""

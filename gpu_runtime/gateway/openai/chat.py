@@ -1,6 +1,7 @@
 """A call in OpenAI's chat dialect: one object, or server-sent chunks while it is sampled."""
 
 import json
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ def chat_completion(prepared: PreparedChat, record: CallRecord) -> dict[str, Any
     """The whole response body. ``prompt_token_ids`` and ``token_ids`` are what the engine read and sampled."""
     answer = _head(record.id, record.begun_at, prepared, "chat.completion") | {
         "choices": [_choice(prepared, completion) for completion in record.completions],
-        "usage": usage(record),
+        "usage": _usage(prepared, record),
         "policy_version": policy_version(record),
     }
     if prepared.request.wants_ids:
@@ -63,7 +64,7 @@ async def chat_chunks(prepared: PreparedChat, live: CallStream, created: float) 
             yield _chunk(head, completion.choice, body)
     del head["policy_version"]
     if "usage" in head:
-        yield sse(head | {"choices": [], "usage": usage(live.record)})
+        yield sse(head | {"choices": [], "usage": _usage(prepared, live.record)})
     yield DONE
 
 
@@ -79,6 +80,23 @@ def usage(record: CallRecord) -> dict[str, int]:
     sampled = sum(len(completion.token_ids_T) for completion in record.completions)
     read = len(record.prompt_ids_P)
     return {"prompt_tokens": read, "completion_tokens": sampled, "total_tokens": read + sampled}
+
+
+def thought_tokens(prepared: PreparedChat, record: CallRecord) -> int:
+    """How many of the sampled tokens are thoughts, their opening mark included."""
+    return sum(_thought_tokens(prepared.renderer, completion) for completion in record.completions)
+
+
+def _thought_tokens(renderer: Renderer, completion: Completion) -> int:
+    thoughts, ids = completion.message.get("reasoning_content"), completion.token_ids_T
+    if not thoughts:
+        return 0
+    end = completion.text.find(thoughts) + len(thoughts)
+    return 1 + bisect_left(range(len(ids) - 1), end, key=lambda n: len(renderer.decode(ids[: n + 1])))
+
+
+def _usage(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
+    return usage(record) | {"completion_tokens_details": {"reasoning_tokens": thought_tokens(prepared, record)}}
 
 
 def policy_version(record: CallRecord) -> int:

@@ -66,6 +66,7 @@ def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]
             "id": each["id"],
             "display_name": each["id"],
             "created_at": datetime.fromtimestamp(each["created"], tz=UTC).isoformat(),
+            "max_input_tokens": each["max_model_len"],
         }
         for each in models
     ]

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from gpu_runtime.gateway.openai.chat import policy_version, token_logprobs, usage
+from gpu_runtime.gateway.openai.chat import policy_version, thought_tokens, token_logprobs, usage
 from gpu_runtime.gateway.openai.responses_events import ResponseEvents
 from gpu_runtime.gateway.openai.responses_items import call_item, output_items
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
@@ -22,7 +22,7 @@ def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord
     answer = record.completions[0]
     cut = answer.finish_reason == "length"
     items = output_items(record)
-    if cut:
+    if cut and items:
         items[-1]["status"] = "incomplete"
     if asked.wants_logprobs:
         for part in (part for item in items if item["type"] == "message" for part in item["content"]):
@@ -31,7 +31,7 @@ def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord
         "status": "incomplete" if cut else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
         "output": items,
-        "usage": _usage(record),
+        "usage": _usage(prepared, record),
         "policy_version": policy_version(record),
     }
 
@@ -114,12 +114,12 @@ def _logprobs(prepared: PreparedChat, answer: Completion, text: str) -> list[dic
     return token_logprobs(prepared.renderer, answer)["content"][first : last + 1] if text else []
 
 
-def _usage(record: CallRecord) -> dict[str, Any]:
+def _usage(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
     counted = usage(record)
     return {
         "input_tokens": counted["prompt_tokens"],
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": counted["completion_tokens"],
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": thought_tokens(prepared, record)},
         "total_tokens": counted["total_tokens"],
     }

@@ -114,6 +114,9 @@ def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     thoughts: dict[str, Any] = {}  # of the answer that comes next
     for item in items:
+        if thoughts and not _goes_on_answer(item):  # an answer of thoughts alone
+            messages.append({"role": "assistant", "content": ""} | thoughts)
+            thoughts = {}
         if isinstance(item, ReasoningItem):
             thoughts = {"reasoning_content": "\n".join(part.text for part in item.content or item.summary)}
         elif isinstance(item, MessageItem):
@@ -125,13 +128,19 @@ def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
             messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)})
         elif isinstance(item, FunctionCallItem | CustomCallItem):
             # The text and the calls of one answer are items in a row here, and one message in chat.
-            if not messages or messages[-1]["role"] != "assistant":
+            if thoughts or not messages or messages[-1]["role"] != "assistant":
                 messages.append({"role": "assistant", "content": ""} | thoughts)
                 thoughts = {}
             arguments = item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
             function = {"name": flat_name(item.namespace, item.name), "arguments": arguments}
             messages[-1].setdefault("tool_calls", []).append({"id": item.call_id, "function": function})
-    return messages
+    return [*messages, {"role": "assistant", "content": ""} | thoughts] if thoughts else messages
+
+
+def _goes_on_answer(item: InputItem) -> bool:
+    if isinstance(item, MessageItem):
+        return item.role == "assistant"
+    return isinstance(item, FunctionCallItem | CustomCallItem)
 
 
 def _content(content: str | list[_TextPart | _RefusalPart]) -> str:
@@ -146,7 +155,7 @@ def item_of(value: dict[str, Any]) -> InputItem:
 
 
 def output_items(record: CallRecord) -> list[dict[str, Any]]:
-    """The items of a recorded answer: thoughts, text, calls. One without calls has text, be it empty."""
+    """The items of a recorded answer, each where there is any of it: thoughts, text, calls."""
     message = record.completions[0].message
     calls = message.get("tool_calls", [])
     custom = {tool["function"]["name"] for tool in record.options.get("tools", []) if tool["type"] == "custom"}
@@ -155,7 +164,7 @@ def output_items(record: CallRecord) -> list[dict[str, Any]]:
         (custom_item if call["function"]["name"] in custom else call_item)(record.id, index, call, apart)
         for index, call in enumerate(calls)
     ]
-    if (content := message["content"] or "") or not calls:
+    if content := message["content"]:
         items.insert(0, message_item(record.id, content))
     if thoughts := message.get("reasoning_content"):
         items.insert(0, reasoning_item(record.id, thoughts))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_runtime.generation.tools import NAME, NAME_LETTERS
+from gpu_runtime.generation.tools import NAME_LETTERS, ToolName
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict
 
@@ -20,7 +20,7 @@ NAMESPACES = "namespaces"  # noted with a call: the two names of each function o
 
 class FunctionTool(Strict):
     type: Literal["function"]
-    name: str = Field(pattern=NAME)
+    name: ToolName
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
@@ -28,7 +28,7 @@ class FunctionTool(Strict):
 
 class CustomTool(Strict):
     type: Literal["custom"]
-    name: str = Field(pattern=NAME)
+    name: ToolName
     description: str | None = None
     format: dict[str, Any] | None = None
 
@@ -37,7 +37,7 @@ class NamespaceTool(Strict):
     """A group of tools. The model reads its description before that of each of them."""
 
     type: Literal["namespace"]
-    name: str = Field(pattern=NAME)
+    name: ToolName
     description: str | None = None
     tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] = Field(min_length=1)
 
