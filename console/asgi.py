@@ -36,7 +36,7 @@ refuse_dialect: Any = no_websocket
 channels: list[Any] = [
     path("ws/v1/sessions/<str:session_id>", watch),
     path("ws/v1/projects/<str:project_id>", watch_project),
-    re_path(r"^(openai|oai/api|anthropic/api)/", refuse_dialect),
+    re_path(r"^(openai|oai/api|anthropic/api|v1|api/v1)/", refuse_dialect),
     re_path(r"^", refuse),
 ]
 plain = plain_application()

@@ -34,11 +34,12 @@ from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import own_loop_check, sampler_is_ready, sampler_of_model, sampler_paths_of
 from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
-from tinkerscript.wire.errors import ErrorCode
+from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER
 
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
+REST = ("/v1/", "/api/v1/")
 PATHS = {
     OPENAI: ("chat/completions", "completions", "responses", "tokenize", "detokenize"),
     ANTHROPIC: ("messages", "messages/count_tokens"),
@@ -82,8 +83,8 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Refuse a WebSocket on a path of the dialects with 426 and their body: Codex goes on over HTTP
-    then. A server that cannot send a response to a handshake closes it."""
+    """Refuse a WebSocket on a path of the dialects or of REST with 426 and their body: Codex goes on
+    over HTTP then. A server that cannot send a response to a handshake closes it."""
     await receive()
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close"})
@@ -92,8 +93,13 @@ async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> N
     async def refuse(message: dict[str, Any]) -> None:
         await send(message | {"type": message["type"].replace("http.", "websocket.http.", 1)})
 
-    what = f"There is no WebSocket at {scope['path']}. Send the request over HTTP, with stream: true for its events."
-    await RelayError(426, "upgrade_refused", what).send(refuse, scope["path"])
+    what, hint = f"There is no WebSocket at {scope['path']}.", "Send the request over HTTP."
+    if scope["path"].startswith(REST):
+        detail = ErrorDetail(code=ErrorCode.INVALID_REQUEST, message=what, hint=hint, details={})
+        await _send(refuse, ErrorBody(error=detail, request_id="").model_dump_json().encode(), status=426)
+        return
+    hint = f"{hint[:-1]}, with stream: true for its events."
+    await RelayError(426, "upgrade_refused", f"{what} {hint}").send(refuse, scope["path"])
 
 
 async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str) -> None:
@@ -160,9 +166,9 @@ def _anthropic_model(name: str, created_at: str) -> dict[str, str]:
     return {"type": "model", "id": name, "display_name": name, "created_at": created_at}
 
 
-async def _send(send: Send, body: bytes) -> None:
+async def _send(send: Send, body: bytes, *, status: int = 200) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

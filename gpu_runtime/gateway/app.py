@@ -94,10 +94,25 @@ def app_of(routes: list[Route], *, on_refusal: OnRefusal = lambda request, error
 
     ``on_refusal`` is called before each of them is answered.
     """
-    handlers = Errors(on_refusal).handlers()
+    errors = Errors(on_refusal)
     # Claude Code asks for the root of its base URL, to have a connection.
     routes = [*routes, Route("/healthz", _health), Route("/", _health, methods=["GET"])]
-    return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(Traced)])
+    middleware = [Middleware(Traced), Middleware(NoWebSockets, errors=errors)]
+    return Starlette(routes=routes, exception_handlers=errors.handlers(), middleware=middleware)
+
+
+class NoWebSockets:
+    """Refuses every upgrade to a WebSocket, on any path, in the path's dialect."""
+
+    def __init__(self, app: ASGIApp, errors: "Errors") -> None:
+        self._app, self._errors = app, errors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self._app
+        if scope["type"] == "http" and Headers(scope=scope).get("upgrade", "").lower() == "websocket":
+            error = NoWebSocket(f"there is no WebSocket at {scope['path']}")
+            app = await self._errors.refuse(Request(scope, receive), error)
+        await app(scope, receive, send)
 
 
 class Traced:
@@ -202,7 +217,7 @@ class Errors:
     def handlers(self) -> dict[Any, Callable[[Request, Exception], Coroutine[Any, Any, Response]]]:
         """Starlette's ``exception_handlers``."""
         return {
-            GatewayError: self._refuse,
+            GatewayError: self.refuse,
             HTTPException: self._no_route,
             ClientDisconnect: self._client_gone,
             StoreUnavailable: self._store_away,
@@ -211,7 +226,8 @@ class Errors:
             Exception: self._crash,
         }
 
-    async def _refuse(self, request: Request, error: Exception) -> Response:
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """The response to a request that is refused with ``error``, in the dialect of its path."""
         assert isinstance(error, GatewayError), "registered for this class alone"
         self._on_refusal(request, error)
         if request.url.path.startswith(ANTHROPIC_PATH):
@@ -221,20 +237,18 @@ class Errors:
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException), "registered for this class alone"
-        if request.headers.get("upgrade", "").lower() == "websocket":
-            return await self._refuse(request, NoWebSocket(f"there is no WebSocket at {request.url.path}"))
         refusal = WrongMethod if error.status_code == 405 else NotFound
         hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
-        return await self._refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))
+        return await self.refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))
 
     async def _client_gone(self, _: Request, error: Exception) -> Response:
         return Response(status_code=499)
 
     async def _store_away(self, request: Request, error: Exception) -> Response:
-        return await self._refuse(
+        return await self.refuse(
             request, NotAdmitted(f"what the object store has of this session cannot be read now: {error}")
         )
 
     async def _crash(self, request: Request, error: Exception) -> Response:
         log.error("A request failed.", exc_info=error)
-        return await self._refuse(request, GatewayError("the request failed inside the service"))
+        return await self.refuse(request, GatewayError("the request failed inside the service"))

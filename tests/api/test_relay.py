@@ -434,8 +434,11 @@ async def test_what_coding_agents_ask_for_reaches_the_gateway(gateway: FakeGatew
     assert status == 200 and json.loads(body) == {"path": path}
 
 
-@pytest.mark.parametrize("path", ["/openai/v1/responses", "/oai/api/v1/responses", "/anthropic/api/v1/messages"])
-async def test_a_websocket_on_a_path_of_the_dialects_is_426_with_a_body(path: str) -> None:
+NO_WEBSOCKETS = ["/openai/v1/responses", "/oai/api/v1/responses", "/anthropic/api/v1/messages", "/v1/sessions"]
+
+
+@pytest.mark.parametrize("path", NO_WEBSOCKETS)
+async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_body(path: str) -> None:
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -456,7 +459,7 @@ async def test_a_websocket_on_a_path_of_the_dialects_is_426_with_a_body(path: st
     }
     await application(scope, receive, send)
     assert [message["type"] for message in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
-    assert sent[0]["status"] == 426 and "over HTTP" in json.loads(sent[1]["body"])["error"]["message"]
+    assert sent[0]["status"] == 426 and "over HTTP" in sent[1]["body"].decode() and json.loads(sent[1]["body"])["error"]
     sent.clear()
     await application(scope | {"extensions": {}}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
 import pytest
 
+from gpu_runtime.gateway import completion_handler
 from support.gateway_harness import MODEL, Gateway
 from support.waiting import eventually
 
@@ -225,3 +227,27 @@ async def count(gateway: Gateway, begun: dict[str, Any], **options: Any) -> Any:
     url = f"http://{gateway.address}"
     async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
         return await client.messages.count_tokens(**options)
+
+
+async def test_a_stream_pings_while_the_prompt_is_read(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion_handler, "PING_S", 0.01)
+    read, begun = asyncio.Event(), await gateway.begin()
+    reach = gateway.engine.generate
+
+    async def slow(*asked: Any) -> AsyncIterator[Any]:
+        await read.wait()
+        async for delta in reach(*asked):
+            yield delta
+
+    monkeypatch.setattr(gateway.engine, "generate", slow)
+    body = {"model": MODEL, "max_tokens": 8, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    key = {"Authorization": f"Bearer {begun['api_key']}"}
+    kinds = []
+    async with gateway.http.stream("POST", "/v1/messages", json=body, headers=key) as answer:
+        assert answer.status_code == 200
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                kinds.append(line.removeprefix("event: "))
+            if kinds.count("ping") == 2:
+                read.set()
+    assert kinds[:2] == ["message_start", "ping"] and kinds[-1] == "message_stop"

@@ -284,16 +284,16 @@ async def test_response_format_reaches_the_engine(gateway: Gateway) -> None:
         ({"stop": ["x"] * 17}, "stop"),
         ({"stop": ""}, "stop"),
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "wizard", "content": "x"}]}, "messages.0"),
-        ({"messages": [{"role": "user", "content": "x", "zip": 1}]}, "messages.0.zip"),
-        ({"messages": [{"role": "user"}]}, "messages.0.content"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": "x", "zip": 1}]}, "messages[0].zip"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]},
-            "messages.0.content.0.type",
+            "messages[0].content[0].type",
         ),
-        ({"tools": [{"type": "function"}]}, "tools.0.function"),
-        ({"tool_choice": "required"}, None),
-        ({"top_logprobs": 3}, None),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"top_logprobs": 3}, "top_logprobs"),
     ],
 )
 async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gateway: Gateway, option, param) -> None:

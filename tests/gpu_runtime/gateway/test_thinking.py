@@ -101,7 +101,7 @@ async def test_thoughts_for_a_model_without_any_are_refused_by_name(gateway: Gat
     begun = await gateway.begin()
     echo = {"role": "assistant", "content": "four", "reasoning_content": "hm"}
     answer = await gateway.raw_chat(begun["api_key"], messages=[*ASK, echo, *ASK])
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages.1.reasoning_content")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages[1].reasoning_content")
     assert gateway.engine.requests == []
 
 
@@ -128,6 +128,39 @@ async def test_anthropics_thinking_blocks(qwen: Gateway, stream: bool) -> None:
         second = await ask([*ASK, echo, {"role": "user", "content": result}])
     assert [block.type for block in second.content] == ["thinking", "text"]
     assert timelines(qwen, begun) == 1
+    assert first.content[0].signature and second.content[0].signature != first.content[0].signature
+
+
+async def test_a_signature_of_ours_finds_the_answer_that_it_came_with(qwen: Gateway) -> None:
+    """Two answers of one text: the thoughts alone tell them apart, and the client sends none back."""
+    begun = await qwen.begin()
+    key = {"Authorization": f"Bearer {begun['api_key']}"}
+
+    async def ask(messages: list[Any]) -> list[dict[str, Any]]:
+        body = {"model": MODEL, "max_tokens": 100, "messages": messages}
+        return (await qwen.http.post("/v1/messages", json=body, headers=key)).json()["content"]
+
+    qwen.engine.say(*(f"<think>\n{thought}\n</think>\n\nfour" for thought in ("One way.", "Another way.")))
+    first, _ = [await ask(ASK) for _ in range(2)]
+    echo = {"role": "assistant", "content": [first[0] | {"thinking": ""}, first[1]]}
+    foreign = {"role": "assistant", "content": [first[0] | {"signature": "EqQBCg=="}, first[1]]}
+    for answer in (echo, foreign):
+        await ask([*ASK, answer, {"role": "user", "content": "go on"}])
+    one, _, *later = calls(qwen, begun)
+    assert [call.parent.call_id if call.parent else call.drift["continues"] for call in later] == [one.id] * 2
+
+
+async def test_an_answer_of_thoughts_alone_has_no_empty_message(qwen: Gateway) -> None:
+    begun = await qwen.begin()
+    key, ask = {"Authorization": f"Bearer {begun['api_key']}"}, {"model": MODEL, "input": ASK}
+    qwen.engine.say("<think>\nI look.\n</think>\n\n", "four")
+    first = (await qwen.http.post("/v1/responses", json=ask, headers=key)).json()
+    assert [item["type"] for item in first["output"]] == ["reasoning"]
+    thoughts = first["usage"]["output_tokens_details"]["reasoning_tokens"]
+    assert 0 < thoughts <= first["usage"]["output_tokens"]
+    goes_on = ask | {"input": [*ASK, *first["output"], {"role": "user", "content": "And?"}]}
+    assert (await qwen.http.post("/v1/responses", json=goes_on, headers=key)).status_code == 200
+    assert [message["role"] for message in calls(qwen, begun)[1].messages][-2:] == ["assistant", "user"]
 
 
 @pytest.mark.parametrize("stream", [False, True])

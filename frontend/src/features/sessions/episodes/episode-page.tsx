@@ -22,6 +22,7 @@ import { groupPath, stepPath } from "./places";
 import { PreviousNext } from "./previous-next";
 import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
+import { RefusedCalls } from "./refused-calls";
 import { SessionCrumb } from "../session-crumb";
 import { useTokens } from "./use-tokens";
 import { useMayWrite } from "../use-may-write";
@@ -63,6 +64,7 @@ export function EpisodePage() {
               </Notice>
             </div>
           )}
+          <RefusedCalls refused={loaded.episode.refused} />
           <div className="mt-4 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
             <div className="min-w-0">
               <EpisodeTokens key={episodeId} tokens={tokens} loaded={loaded} />
