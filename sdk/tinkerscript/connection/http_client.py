@@ -1,10 +1,8 @@
 """HTTP clients of the SDK: which certificates they trust, and which proxy they use."""
 
 import functools
-import ipaddress
 import os
 import ssl
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import httpx
 from tinkerscript.errors import InvalidRequest, ServerUnreachable
 
 from .foreign_answers import HINTS
+from .proxies import proxy_for, without_password
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -32,15 +31,13 @@ class HttpOptions:
 def http_client_for(url: str, options: HttpOptions = HttpOptions()) -> httpx.Client:
     """A client for the host of ``url``. Raises InvalidRequest when an option cannot be used."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-    trust_env = options.proxy is None and not is_loopback(url)
-    verify = certificates(options.ca_file)
+    verify, proxy = certificates(options.ca_file), proxy_for(url, options.proxy)
     try:
-        return httpx.Client(
-            verify=verify, proxy=options.proxy, trust_env=trust_env, limits=limits, follow_redirects=False
-        )
+        return httpx.Client(verify=verify, proxy=proxy, trust_env=False, limits=limits, follow_redirects=False)
     except (ValueError, httpx.InvalidURL) as failure:
         raise InvalidRequest(
-            f"{options.proxy!r} is not a proxy: {failure}", hint="Give a URL such as http://proxy.example.com:3128."
+            f"{without_password(proxy or '')!r} is not a proxy: {failure}",
+            hint="Give a URL such as http://proxy.example.com:3128.",
         ) from failure
 
 
@@ -65,15 +62,8 @@ def certificates(ca_file: str | None = None) -> ssl.SSLContext:
 
 def proxy_of(url: str, options: HttpOptions) -> str | None:
     """The proxy that a connection to ``url`` goes through, without its user and password; None without one."""
-    host = httpx.URL(url).host
-    proxy = options.proxy
-    if proxy is None and not is_loopback(url) and not urllib.request.proxy_bypass(host):
-        known = urllib.request.getproxies()
-        proxy = known.get(httpx.URL(url).scheme) or known.get("all")
-    if not proxy:
-        return None
-    address = httpx.URL(proxy if "//" in proxy else f"http://{proxy}")
-    return str(address.copy_with(username="", password="")) if address.userinfo else str(address)
+    proxy = proxy_for(url, options.proxy)
+    return None if proxy is None else without_password(proxy)
 
 
 SERVER_HINT = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its address."
@@ -99,14 +89,3 @@ def unreachable(
     return ServerUnreachable(
         f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": ") + ".", hint=hint, status=status
     )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether ``url`` points at this machine."""
-    host = httpx.URL(url).host
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

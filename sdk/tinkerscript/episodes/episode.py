@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tinkerscript.arguments import NamedArguments
-from tinkerscript.connection.http_client import certificates, is_loopback
+from tinkerscript.connection.http_client import certificates
+from tinkerscript.connection.proxies import is_loopback, proxy_for
 from tinkerscript.connection.session_api import LEAVE_RETRY_S
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeView
@@ -89,8 +90,8 @@ class Episode(NamedArguments):
         in an asyncio loop of many episodes is time in which nothing else runs.
         """
         ours = self._state.api.http_options
-        trust_env = ours.proxy is None and not is_loopback(self.base_url)
-        return {"verify": certificates(ours.ca_file), "proxy": ours.proxy, "trust_env": trust_env}
+        proxy = proxy_for(self.base_url, ours.proxy)
+        return {"verify": certificates(ours.ca_file), "proxy": proxy, "trust_env": False}
 
     def end(self, output: Any) -> EpisodeView:
         """Hand in the result and return what the server made of it, once it is on the server's disk.
