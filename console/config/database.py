@@ -19,12 +19,18 @@ BACKENDS = {
 }
 
 
-def databases_read(url: str) -> dict[str, dict[str, Any]]:
-    """Django's DATABASES. Raises ImproperlyConfigured."""
+def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, Any]]:
+    """Django's DATABASES. ``is_pooled``: a pool such as PgBouncer may give each transaction another connection, so that
+    no cursor outlives one. Raises ImproperlyConfigured.
+    """
     try:
-        database: dict[str, Any] = dict(dj_database_url.parse(url))
+        database: dict[str, Any] = dict(dj_database_url.parse(url, disable_server_side_cursors=is_pooled))
     except (ValueError, KeyError) as error:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    if is_pooled and database["ENGINE"] != "django.db.backends.postgresql":
+        raise ImproperlyConfigured(
+            "TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS=1 is of a DATABASE_URL of PostgreSQL alone."
+        )
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["OPTIONS"] = dict(OF_SQLITE)
     database["ENGINE"] = BACKENDS.get(database["ENGINE"], database["ENGINE"])

@@ -38,8 +38,12 @@ class _Read(Generic[S]):
 
     def all(self) -> list[Message]:
         """Every message, the answer too."""
-        before = self.parent.all()[: self.messages_from] if self.parent else []
-        return [*before, *self.messages, self.answer]
+        parts: list[Sequence[Message]] = [[self.answer], self.messages]
+        read = self
+        while read.parent is not None:
+            parts.append([*read.parent.messages, read.parent.answer])
+            read = read.parent
+        return [message for part in reversed(parts) for message in part]
 
 
 class Answered(Generic[S]):
@@ -61,7 +65,7 @@ class Answered(Generic[S]):
         if (before := read.messages or read.all()[:-1]) and _says_something(answer):
             self._by_answer[_pair(before[-1], answer)] = read
         if parent is None:
-            self._by_turns[_turns(read.messages)] = read
+            self._by_turns[_turns(read.messages)[-1]] = read
 
     def continued(
         self, messages: Sequence[Message], tools: Sequence[Message], variables: Mapping[str, Any]
@@ -77,9 +81,8 @@ class Answered(Generic[S]):
     def _under_other_system(
         self, messages: Sequence[Message], tools: Sequence[Message], variables: Mapping[str, Any]
     ) -> tuple[S, int, str] | None:
-        first = next((n for n, message in enumerate(messages) if message["role"] != "system"), len(messages))
-        for end in range(len(messages), first, -1):
-            read = self._by_turns.get(_turns(messages[:end]))
+        for name in reversed(_turns(messages)):
+            read = self._by_turns.get(name)
             if read is not None and _alike(read.messages, messages):
                 return read.source, *_change(read, messages, tools, variables)
         return None
@@ -132,9 +135,13 @@ def _pair(before: Message, answer: Message) -> str:
     return _name([compared(before), compared(answer)])
 
 
-def _turns(messages: Sequence[Message]) -> str:
-    """Without the system's, wherever they stand."""
-    return _name([compared(message) for message in messages if message["role"] != "system"])
+def _turns(messages: Sequence[Message]) -> list[str]:
+    """Names of the first turn, of the first two, and so on: without the system's, wherever they stand."""
+    names = [""]
+    for message in messages:
+        if message["role"] != "system":
+            names.append(_name([names[-1], compared(message)]))
+    return names[1:] or names
 
 
 def _name(value: Any) -> str:

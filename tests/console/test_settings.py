@@ -53,6 +53,7 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("TINKERSCRIPT_TRUSTED_USERS", "root,nobody-of-this-name"),
         ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
         ("DATABASE_URL", "nonsense://x"),
+        ("TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS", "1"),
         ("REDIS_URL", "localhost:6379"),
         ("S3_ENDPOINT_URL", "localhost:9000"),
         ("S3_ENDPOINT_URL", "http://localhost:9000"),
