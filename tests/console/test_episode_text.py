@@ -5,7 +5,7 @@ import zlib
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.sessions.episodes import selectors, text_blocks
@@ -15,6 +15,7 @@ from console.sessions.models import EpisodeRecord, Session
 from console.sessions.runtime import episode_reports, leases
 from console.sessions.runtime.episode_erasure import episode_erase
 from support import factories
+from support.generated import any_speed_shared
 from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows, EpisodeSort
 
 Filter = selectors.EpisodeFilter
@@ -105,7 +106,7 @@ def test_a_text_that_comes_later_is_found(many) -> None:
 
 
 @pytest.mark.system
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(any_speed_shared, max_examples=60)
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), data=st.data())
 def test_no_text_that_the_database_finds_is_passed_over(running, text, data) -> None:
     within = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))

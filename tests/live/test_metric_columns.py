@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from console.live.selectors import metric_columns
+from support.generated import any_speed
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.points import buckets, column
@@ -33,6 +34,7 @@ def columns(**options):
     return metric_columns(session_id="a", created_at=CREATED, **asked)
 
 
+@any_speed
 @given(count=st.integers(0, 3000), points=st.integers(1, 500))
 def test_every_step_is_in_exactly_one_point_and_points_are_even(count: int, points: int) -> None:
     stretches = buckets(count, points)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from console.live.models import EventRecord
 from console.live.selectors import event_cursor_latest, event_list, marks_spread
 from console.live.services import event_record, events_record
+from support.generated import any_speed
 from tinkerscript.wire.events import EventKind, EventPage
 from tinkerscript.wire.reading.marks import is_mark, marks_thin
 from tinkerscript.wire.runtime import ReportEntry
@@ -101,6 +102,7 @@ def test_very_many_marks_are_thinned_to_all_kinds_over_the_whole_record() -> Non
     assert marks_spread(session_id="b", after=7, limit=9) == EventPage(items=[], next_cursor=7)
 
 
+@any_speed
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 50))
 def test_marks_are_thinned_to_the_limit_and_no_further(kinds: list[str], limit: int) -> None:
     kept = marks_thin(list(enumerate(kinds)), limit)

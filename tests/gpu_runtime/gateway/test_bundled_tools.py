@@ -13,6 +13,7 @@ from gpu_runtime.journal.timelines import agents_of, merge
 from gpu_runtime.rendering.tool_formats import SMOLLM2
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer
 from support.gateway_harness import Gateway, running_gateway
+from support.generated import any_speed
 from support.tool_answers import TOOLS, weather
 from tinkerscript.wire.config import SessionConfig
 
@@ -91,6 +92,7 @@ async def test_what_is_no_call_is_plain_text(tmp_path: Path, said: str) -> None:
         assert (message.content, message.tool_calls) == (said, None)
 
 
+@any_speed
 @given(text=st.text(alphabet='<tool_call>[]{}" ,name:arguments/', max_size=60))
 def test_any_text_is_parsed_without_an_error(text: str) -> None:
     content, calls = SMOLLM2.parse(f"<tool_call>{text}")

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.gateway_harness import MODEL, running_gateway
+from support.generated import any_speed_shared
 
 pytestmark = pytest.mark.system
 
@@ -35,7 +36,7 @@ chat = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(any_speed_shared, max_examples=12)
 @given(bodies=st.lists(chat, min_size=8, max_size=8))
 async def test_chat_bodies_are_served_or_refused_by_name(tmp_path_factory, bodies: list) -> None:
     async with running_gateway(_folder(tmp_path_factory), max_staleness=1) as gateway:

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_block_mask
 
@@ -17,7 +17,7 @@ from gpu_runtime.training.rows.loop_data import loop_order, sample_data
 from gpu_runtime.training.rows.packing import TreeRow, pack, pack_row, prefix_order
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
-from support.generated import any_speed
+from support.generated import any_speed, any_speed_shared
 from support.tiny_model import tiny_model_make
 
 # Few token ids and short lists, so that shared prefixes, forks and equal samples are common.
@@ -107,8 +107,8 @@ def block_table(counts, indices):
 
 
 @pytest.mark.system
+@settings(any_speed_shared, max_examples=25)
 @given(sample_lists())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_loss_and_gradients_equal_the_unpacked_computation(policy, samples):
     packed = _loss_and_gradient(policy, samples, [range(len(samples))])
     alone = _loss_and_gradient(policy, samples, [[i] for i in range(len(samples))])

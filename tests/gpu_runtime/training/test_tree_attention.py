@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
@@ -18,6 +18,7 @@ from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
 from support.forests import ends
+from support.generated import any_speed
 from support.tiny_model import tiny_model_make
 
 HEADS, KEY_HEADS, SIZE = 6, 2, 8
@@ -39,8 +40,8 @@ def seen(tree: Tree, count: int) -> torch.Tensor:
     return mask
 
 
+@any_speed
 @given(ends(), st.integers(1, 9))
-@settings(deadline=None)
 def test_blocks_show_each_query_exactly_its_ancestors(end_N, size):
     tree = tree_of(end_N, size)
     expected = dense(end_N)
@@ -51,8 +52,8 @@ def test_blocks_show_each_query_exactly_its_ancestors(end_N, size):
 
 
 @pytest.mark.system
+@any_speed
 @given(ends(), st.integers(1, 9))
-@settings(deadline=None)
 def test_values_and_gradients_are_those_of_dense_attention(end_N, size):
     torch.manual_seed(len(end_N))
     count = len(end_N)
@@ -73,8 +74,8 @@ def test_values_and_gradients_are_those_of_dense_attention(end_N, size):
 
 
 @pytest.mark.system
+@any_speed
 @given(ends(), st.integers(1, 9), st.integers(1, 6))
-@settings(deadline=None)
 def test_a_window_hides_ancestors_by_their_distance_on_the_way_and_not_in_the_row(end_N, size, window):
     depth_N = node_depths(end_N)
     assert depth_N.tolist() == [sum(seen) - 1 for seen in dense(end_N).tolist()]
@@ -87,8 +88,8 @@ def test_a_window_hides_ancestors_by_their_distance_on_the_way_and_not_in_the_ro
 
 
 @pytest.mark.system
+@any_speed
 @given(ends(), st.integers(1, 9), st.sampled_from([None, 1, 2, 3]), st.sampled_from([None, 2.0, 30.0]))
-@settings(deadline=None)
 def test_windows_and_capped_scores_have_the_values_and_gradients_of_their_formula(end_N, size, window, softcap):
     torch.manual_seed(len(end_N))
     count, depth_N = len(end_N), node_depths(end_N)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_runtime.native.compiled import SIDE, compiled
@@ -14,6 +14,7 @@ from gpu_runtime.training.cpu import tree_kernel
 from gpu_runtime.training.cpu.tree_attention import TreeAttention, tree_of
 from gpu_runtime.training.cpu.tree_kernel import KernelAttention, kernel_can
 from support.forests import ends
+from support.generated import any_speed
 
 HEADS, GROUPS = 6, 2
 Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -40,11 +41,14 @@ def both(inputs: Inputs, end_N: torch.Tensor, size: int = 128) -> tuple[list[tor
     )
 
 
+@any_speed
 @given(ends(), st.sampled_from([1, 3, 16, 17, 128]), st.sampled_from([16, 48, 64]))
-@settings(deadline=None)
 def test_values_and_gradients_are_those_of_torchs_operators(end_N, block, size):
     for found, expected in zip(*both(drawn(len(end_N), size), end_N, block), strict=True):
-        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+        # Each is a sum of numbers up to the largest, with their rounding: in 3000 examples at most
+        # 2.3e-6 of the largest.
+        largest = max(1.0, expected.abs().max().item())
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5 * largest)
 
 
 @pytest.mark.parametrize("spread", [1e-3, 30.0])
