@@ -71,6 +71,10 @@ JOBS = {
         ["-m", "pytest", "-q", "tests/e2e/nightly_tinker.py"], [],
         "a program trains all weights, samples its snapshots and goes on from its state", 1800,
     ),
+    "programs of the pages": Job(
+        ["-m", "pytest", "-q", "tests/e2e/nightly_snippets.py"], ["-k", "readme"],
+        "what README, manual and console show as code, as it is shown, with the real engine and trainer", 7200,
+    ),
     "Ray": Job(
         ["-m", "pytest", "-q", "tests/e2e/nightly_ray.py"], [],
         "six workers get one session by pickle: each episode is trained once", 1800,

@@ -1,4 +1,7 @@
-"""A whole server of its own for a test: ``manage.py up`` over a fresh folder, whose runtimes have fake engines."""
+"""A whole server of its own for a test: ``manage.py up`` over a fresh folder, whose runtimes have fake engines.
+
+``RealServer``: the same with real ones.
+"""
 
 import json
 import os
@@ -21,6 +24,7 @@ from tinkerscript import TinkerScript
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_MODEL = "SmolLM2-135M-Instruct"
+BUNDLED = ROOT / ".data" / "models" / BASE_MODEL
 START_S, END_S = 180.0, 60.0
 SCOPES = "admin"
 
@@ -28,20 +32,21 @@ SCOPES = "admin"
 class LoopServer:
     """``start`` and ``close``; between them ``kill``, ``terminate`` and ``start`` again over the same folder."""
 
-    runtime = "runtime_with_fakes.py"  # the script of this folder that is launched
+    # The script of this folder that is launched; None: what `up` launches by itself.
+    runtime: str | None = "runtime_with_fakes.py"
 
     def __init__(self, folder: Path, *, is_migrated: bool = True) -> None:
         self.data, self._logs = folder / "data", folder
         if is_migrated:
             migrated_database.for_server(self.data)
-        build_tokenizer(self.data / "models" / BASE_MODEL)
+        self._model_make(self.data / "models")
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {
             "TINKERSCRIPT_DATA": str(self.data),
             "TINKERSCRIPT_PORT": str(port),
-            "TINKERSCRIPT_WARM": "0",  # its runtimes are scripts of these tests
+            "TINKERSCRIPT_WARM": "0",  # nothing is loaded before a session asks for it
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
             "PYTHONUNBUFFERED": "1",
@@ -50,9 +55,13 @@ class LoopServer:
         self._up: subprocess.Popen[str] | None = None
         self.api_key = ""
 
+    def _model_make(self, models: Path) -> None:
+        """The base model's folder: fakes need its tokenizer alone."""
+        build_tokenizer(models / BASE_MODEL)
+
     def start(self) -> None:
         """Return when it serves. The reconciler that launches our runtimes leads before the server's own is there."""
-        if self._leader is None:
+        if self.runtime and self._leader is None:
             script = str(Path(__file__).with_name("lead_with_fake_runtimes.py"))
             self._leader = self._spawn("leader", script, self.runtime)
             wait_for_line(self._leader, "leading")
@@ -177,6 +186,16 @@ class LoopServer:
             if str(self.data).encode() in environment and command in line and int(folder.name) != os.getpid():
                 found.append(int(folder.name))
         return found
+
+
+class RealServer(LoopServer):
+    """With the real engine and trainer, and the bundled model that set-up made."""
+
+    runtime = None
+
+    def _model_make(self, models: Path) -> None:
+        models.parent.mkdir(parents=True, exist_ok=True)
+        models.symlink_to(BUNDLED.parent)
 
 
 def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> None:

@@ -1,5 +1,7 @@
 """Every program that a page, the README or the manual shows runs as it is shown, and ends what it starts.
 
+Here with fake engines; nightly_snippets.py has the same tests with real ones.
+
 A page that shows another program names it in ``frontend/scripts/snippets.mjs``. A block of the manual that is no whole
 program stands in ``documented.FRAGMENTS``, with what it is a part of.
 """
@@ -23,12 +25,14 @@ from tinkerscript.wire.version import VERSION
 
 CLIENTS, TINKER = ROOT / ".venv-clients" / "bin" / "python", ROOT / ".venv-tinker" / "bin" / "python"
 EQUAL = "all rewards are equal"
+ADVICE = " in this session: "  # what the server finds wrong with how a newcomer trains
+LIMIT_S = 1500  # of a program with a real engine; the limit of the test is the shorter one with a fake
 TRIES = 3  # of a program whose rewards may all be equal by chance, one time in sixty: then it says so
-pytestmark = [
-    pytest.mark.timeout(300),
+NEEDS = [
     pytest.mark.skipif(not CLIENTS.exists() or not TINKER.exists(), reason="requirements/install.sh clients tinker"),
     pytest.mark.skipif(not (ROOT / "frontend/node_modules").exists(), reason="the front end is not installed"),
 ]
+pytestmark = [pytest.mark.timeout(300), *NEEDS]
 
 
 def shown(server: LoopServer, **values: Any) -> dict[str, str]:
@@ -58,10 +62,12 @@ def run(program: str, folder: Path, *, python: Path = CLIENTS, variables: str = 
         env=clean | {"TINKER_TELEMETRY": "0"} | more,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=LIMIT_S,
     )
     said = done.stdout + done.stderr
+    print(said)
     assert ended_well(done.returncode, done.stderr) or EQUAL in said, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    assert ADVICE not in done.stderr, done.stderr[-6000:]
     return said if EQUAL in said else done.stdout
 
 

@@ -21,13 +21,14 @@ export function loopSnippet(target: Target): string {
   const argument = attach ? `session_id=${JSON.stringify(target.sessionId)}` : `base_model=${JSON.stringify(target.baseModel)}`;
   return `from tinkerscript import TinkerScript
 
-TASKS = ["What is 3 + 4?", "What is 6 + 1?", "What is 2 + 5?", "What is 5 + 2?"]
+TASKS = ["3 + 4", "6 + 1", "2 + 5", "5 + 2"]
 NUM_EPOCH, GRPO_N = 10, ${String(attach ? target.grpoN : DEFAULT_GRPO_N)}  # so many attempts at a task are compared with each other
 
 # Your agent: any code that calls an OpenAI-compatible model. It returns the reward.
 def run_agent(task, episode):
     answer = episode.openai().chat.completions.create(
-        model=episode.model, max_tokens=32, messages=[{"role": "user", "content": task}])
+        model=episode.model, max_tokens=64,
+        messages=[{"role": "user", "content": task + "? Answer with a number."}])
     return float("7" in answer.choices[0].message.content)
 
 with TinkerScript(${argument}) as session:  # the session ends with the block
