@@ -5,7 +5,11 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from console.models import ApiKey, AuditRecord, Checkpoint, Membership, Project, Session, User, WarmRuntime, Webhook
+from console.audit.models import AuditRecord
+from console.scheduling.models import WarmRuntime
+from console.sessions.models import Checkpoint, Session
+from console.users.models import ApiKey, Membership, Project, User
+from console.webhooks.models import Webhook
 
 
 class ReadOnly(admin.ModelAdmin):

@@ -1,14 +1,16 @@
-"""The one Django app."""
+"""The control plane as a Django app: commands, administration and what connects its subjects.
+
+Each subject is an app of its own beside it, with its models and migrations.
+"""
 
 from django.apps import AppConfig
 from django.db.models.signals import pre_migrate
 
 
 class ConsoleConfig(AppConfig):
-    """Domain folders instead of apps: their labels would collide with Django's and Channels' own."""
+    """It has no tables."""
 
     name = "console"
-    label = "console"
 
     def ready(self) -> None:
         # Their receivers are connected from here on.
@@ -16,4 +18,5 @@ class ConsoleConfig(AppConfig):
         from console.sessions.sharing import services  # noqa: F401
         from console.users import sign_ins, sign_up  # noqa: F401
 
-        pre_migrate.connect(foreign_database_refuse, sender=self)
+        # Django sends it once for each app that has models.
+        pre_migrate.connect(foreign_database_refuse, sender=self.apps.get_app_config("users"))

@@ -171,8 +171,8 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "api",
-    "console",
+    *("api", "console", "console.users", "console.audit", "console.live", "console.scheduling"),
+    *("console.sessions", "console.tinker", "console.webhooks"),
 ]
 MIDDLEWARE = [
     "console.server.request_metrics.count_requests",
@@ -220,7 +220,7 @@ def WHITENOISE_IMMUTABLE_FILE_TEST(path: str, url: str) -> bool:
 
 
 # -- Who is calling -----------------------------------------------------------------------------------------------
-AUTH_USER_MODEL = "console.User"
+AUTH_USER_MODEL = "users.User"
 AUTHENTICATION_BACKENDS = [
     "console.users.passwords.backend.PasswordBackend",
     "django.contrib.auth.backends.ModelBackend",

@@ -34,6 +34,7 @@ class AuditRecord(models.Model):
     objects = AuditQuerySet.as_manager()
 
     class Meta:
+        db_table = "console_auditrecord"
         constraints = [models.UniqueConstraint(fields=["project_id", "number"], name="audit_chain")]
 
     def save(self, *args: Any, **kwargs: Any) -> None:
@@ -52,3 +53,6 @@ class AuditHead(models.Model):
     number = models.PositiveBigIntegerField(default=0)
     sha256 = models.CharField(max_length=64, blank=True)
     mac = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        db_table = "console_audithead"

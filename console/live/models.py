@@ -18,6 +18,7 @@ class EventRecord(models.Model):
     data = models.JSONField()
 
     class Meta:
+        db_table = "console_eventrecord"
         indexes = [models.Index(fields=["session_id", "id"], name="event_cursor")]
         constraints = [models.UniqueConstraint(fields=["session_id", "key"], name="event_reported_once")]
 
@@ -36,6 +37,7 @@ class ResourceChunk(models.Model):
     latest = models.JSONField()
 
     class Meta:
+        db_table = "console_resourcechunk"
         indexes = [models.Index(fields=["session_id", "id"], name="resource_chunks")]
 
 
@@ -49,4 +51,5 @@ class LogChunk(models.Model):
     lines = models.BinaryField()
 
     class Meta:
+        db_table = "console_logchunk"
         constraints = [models.UniqueConstraint(fields=["session_id", "launch"], name="log_chunk_once")]

@@ -7,9 +7,10 @@ from django.db.models import Min
 
 from console.scheduling.draining import is_draining
 from console.scheduling.models import WarmRuntime
+from console.sessions.limits.models import Device
 from console.sessions.limits.queue import devices_in_use, queue_places
 from console.sessions.limits.quotas import quotas_get
-from console.sessions.models import Device, Session
+from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
 from console.users.models import Project
 from tinkerscript.wire.reading.capacity import (

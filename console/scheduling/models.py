@@ -11,6 +11,9 @@ class LeaderLease(models.Model):
     expires_at = models.DateTimeField()
     tick_s = models.FloatField(default=0.0)
 
+    class Meta:
+        db_table = "console_leaderlease"
+
 
 class ServerInstance(models.Model):
     """One row: what distinguishes this server from every copy of it."""
@@ -18,12 +21,18 @@ class ServerInstance(models.Model):
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     secret = models.CharField(max_length=32)
 
+    class Meta:
+        db_table = "console_serverinstance"
+
 
 class Drain(models.Model):
     """One row while the server is being drained."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     since = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "console_drain"
 
 
 class WarmRuntime(models.Model):
@@ -33,9 +42,15 @@ class WarmRuntime(models.Model):
     is_ready = models.BooleanField(default=False)
     started_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        db_table = "console_warmruntime"
+
 
 class RestartCount(models.Model):
     """How many runtimes were started again, by cause: the reconciler counts, every web process shows it."""
 
     cause = models.CharField(primary_key=True, max_length=20)
     total = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        db_table = "console_restartcount"

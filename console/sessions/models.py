@@ -75,6 +75,7 @@ class Session(models.Model):
     episodes_removed_at = models.DateTimeField(null=True)  # by age, long after its end: runtime/episode_expiry.py
 
     class Meta:
+        db_table = "console_session"
         indexes = [
             models.Index(fields=["state", "state_since"], name="session_queue"),
             models.Index(fields=["project", "-created_at"], name="session_list"),
@@ -84,14 +85,6 @@ class Session(models.Model):
                 fields=["state", "state_since"], name="session_expiring", condition=models.Q(episodes_removed_at=None)
             ),
         ]
-
-
-class Device(models.Model):
-    """A device of this machine, and the session that has it: one at most."""
-
-    id = models.CharField(primary_key=True, max_length=80)  # as CUDA_VISIBLE_DEVICES and Docker name it
-    position = models.PositiveSmallIntegerField()
-    session = models.ForeignKey(Session, on_delete=models.SET_NULL, related_name="devices_held", null=True)
 
 
 class Checkpoint(models.Model):
@@ -112,6 +105,7 @@ class Checkpoint(models.Model):
     committed_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "console_checkpoint"
         indexes = [models.Index(fields=["id"], name="checkpoint_unverified", condition=models.Q(unverified=True))]
 
 
@@ -127,6 +121,7 @@ class ArchivePart(models.Model):
     committed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        db_table = "console_archivepart"
         constraints = [models.UniqueConstraint(fields=["session", "number"], name="archive_part_once")]
 
 
@@ -140,6 +135,7 @@ class EpisodePack(models.Model):
     has_replaced = models.BooleanField(default=False)  # holds documents too of episodes whose rows name a later pack
 
     class Meta:
+        db_table = "console_episodepack"
         constraints = [models.UniqueConstraint(fields=["session", "sha256"], name="episode_pack_once")]
 
 
@@ -186,6 +182,7 @@ class EpisodeRecord(models.Model):
     pack_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:
+        db_table = "console_episoderecord"
         constraints = [models.UniqueConstraint(fields=["session", "episode_id"], name="episode_once")]
         indexes = [
             models.Index(fields=["session", "seq"], name="episode_newest"),
@@ -214,6 +211,7 @@ class Alert(models.Model):
     mailed_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "console_alert"
         indexes = [
             models.Index(fields=["session", "rule", "over_at"], name="alert_standing"),
             models.Index(fields=["mailed_at", "at"], name="alert_to_mail"),
@@ -230,6 +228,9 @@ class Removal(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     due_at = models.DateTimeField(null=True)
 
+    class Meta:
+        db_table = "console_removal"
+
 
 class Upload(models.Model):
     """An upload in flight: the plan that a runtime was given, so that its commit can be checked against it."""
@@ -244,6 +245,9 @@ class Upload(models.Model):
     # Under way, and counted by no other row: a checkpoint's are its own, those of other kinds are nothing's until then.
     pending_bytes = models.BigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "console_upload"
 
 
 class RuntimeSpan(models.Model):
@@ -264,6 +268,7 @@ class RuntimeSpan(models.Model):
     summed_at = models.DateTimeField(null=True)  # which is after it was last seen
 
     class Meta:
+        db_table = "console_runtimespan"
         indexes = [  # none has what a heartbeat writes: PostgreSQL would write all of them anew with each
             models.Index(fields=["session_id"], name="span_session"),
             models.Index(fields=["key_id"], name="span_key"),
@@ -284,6 +289,7 @@ class UsageSum(models.Model):
     seconds = models.FloatField(default=0)
 
     class Meta:
+        db_table = "console_usagesum"
         indexes = [
             models.Index(fields=["session_id"], name="usage_sum_session"),
             models.Index(fields=["key_id"], name="usage_sum_key"),

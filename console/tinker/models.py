@@ -28,6 +28,7 @@ class TinkerSession(models.Model):
     early_telemetry = models.JSONField(default=list)  # what its client said before there was a record to put it on
 
     class Meta:
+        db_table = "console_tinkersession"
         indexes = [models.Index(fields=["project", "-created_at"], name="tinker_session_list")]
 
 
@@ -39,6 +40,7 @@ class TinkerRuntime(models.Model):
     session = models.OneToOneField(Session, on_delete=models.CASCADE, related_name="tinker")
 
     class Meta:
+        db_table = "console_tinkerruntime"
         constraints = [models.UniqueConstraint(fields=["tinker_session", "base_model"], name="tinker_runtime_once")]
 
 
@@ -62,6 +64,7 @@ class TinkerModel(models.Model):
     learning_rate = models.FloatField(null=True)  # of the last optimizer step
 
     class Meta:
+        db_table = "console_tinkermodel"
         constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_model_once")]
 
 
@@ -78,6 +81,7 @@ class TinkerSampler(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        db_table = "console_tinkersampler"
         constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_sampler_once")]
 
 
@@ -99,6 +103,7 @@ class TinkerCheckpoint(models.Model):
     expires_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "console_tinkercheckpoint"
         indexes = [models.Index(fields=["model", "segment", "name"], name="tinker_checkpoint_name")]
 
     @property
@@ -116,6 +121,7 @@ class TinkerWork(models.Model):
     spans = models.JSONField()
 
     class Meta:
+        db_table = "console_tinkerwork"
         constraints = [models.UniqueConstraint(fields=["session", "key"], name="tinker_work_once")]
 
 
@@ -130,6 +136,7 @@ class TinkerCall(models.Model):
     measures = models.JSONField()
 
     class Meta:
+        db_table = "console_tinkercall"
         constraints = [models.UniqueConstraint(fields=["model", "seq_id"], name="tinker_call_once")]
 
 
@@ -144,4 +151,5 @@ class TinkerTokens(models.Model):
     sampling_sample = models.PositiveBigIntegerField(default=0)
 
     class Meta:
+        db_table = "console_tinkertokens"
         constraints = [models.UniqueConstraint(fields=["session", "hour"], name="tinker_tokens_hour")]

@@ -33,6 +33,9 @@ class User(AbstractUser):
     email = models.EmailField(unique=True)
     slot_freed_at = models.DateTimeField(null=True)  # the end of their last runtime that is over (sessions/limits)
 
+    class Meta:
+        db_table = "console_user"
+
     def get_session_auth_hash(self) -> str:
         """What ends a person's sign-ins when their password changes: it stands in each of their browser sessions.
 
@@ -54,6 +57,9 @@ class Project(models.Model):
     storage_quota_bytes = models.PositiveBigIntegerField(null=True)  # committed checkpoints
     slot_freed_at = models.DateTimeField(null=True)  # as a person's, of sessions that name none
 
+    class Meta:
+        db_table = "console_project"
+
 
 class Membership(models.Model):
     """A user's role in a project: owner, member or viewer (tinkerscript.wire.account.Role).
@@ -70,6 +76,7 @@ class Membership(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        db_table = "console_membership"
         constraints = [
             models.UniqueConstraint(fields=["project", "user"], name="one_role_per_member"),
             models.UniqueConstraint(
@@ -96,6 +103,9 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True)
     maker_role: str | None = None  # no column: what its maker is in its project, once users/keys.py has looked
 
+    class Meta:
+        db_table = "console_apikey"
+
 
 class IdempotencyRecord(models.Model):
     """The response to a request with an Idempotency-Key; for a day a repeated request gets the same again."""
@@ -109,5 +119,6 @@ class IdempotencyRecord(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        db_table = "console_idempotencyrecord"
         constraints = [models.UniqueConstraint(fields=["project", "key"], name="one_answer_per_idempotency_key")]
         indexes = [models.Index(fields=["project", "created_at"], name="answer_age")]

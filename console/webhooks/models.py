@@ -22,6 +22,9 @@ class Webhook(models.Model):
     topics = models.JSONField()
     created_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        db_table = "console_webhook"
+
 
 class Delivery(models.Model):
     """One event for one webhook. ``next_at`` is when it is tried next; None: it is done with."""
@@ -39,6 +42,7 @@ class Delivery(models.Model):
     delivered_at = models.DateTimeField(null=True)
 
     class Meta:
+        db_table = "console_delivery"
         indexes = [
             models.Index(fields=["next_at"], name="delivery_due", condition=models.Q(next_at__isnull=False)),
             models.Index(fields=["webhook", "-created_at"], name="delivery_list"),

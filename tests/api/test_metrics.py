@@ -183,7 +183,7 @@ def test_readiness_names_what_is_wrong_and_serves_on(client: Client, db: None, m
 
 
 def test_a_stranger_learns_of_readiness_and_nothing_more(client: Client, db: None) -> None:
-    (newest,) = MigrationLoader(None).graph.leaf_nodes("console")
+    (newest,) = MigrationLoader(None).graph.leaf_nodes("training")
     MigrationRecorder(connection).record_unapplied(*newest)
     answer = client.get("/readyz", REMOTE_ADDR="203.0.113.9")
     assert answer.status_code == 503
@@ -198,7 +198,7 @@ def test_readiness_asks_the_store_once_however_often_it_is_asked(client: Client,
 
 
 def test_a_database_that_lacks_a_migration_is_not_ready(client: Client, db: None) -> None:
-    (newest,) = MigrationLoader(None).graph.leaf_nodes("console")
+    (newest,) = MigrationLoader(None).graph.leaf_nodes("training")
     MigrationRecorder(connection).record_unapplied(*newest)
     answer = client.get("/readyz")
     assert answer.status_code == 503

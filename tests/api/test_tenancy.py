@@ -205,7 +205,7 @@ def rows_of(ids: dict[str, str], project: Project, *, but_not: Project) -> set[s
     """Every row of every table that names something of the project's, and is not another's own."""
     marks = [*ids.values(), project.id]
     found = set()
-    for model in apps.get_app_config("console").get_models():
+    for model in apps.get_models():
         for row in model.objects.values():
             if any(mark in str(row) for mark in marks) and but_not.id not in str(row):
                 found.add(f"{model.__name__} {row}")

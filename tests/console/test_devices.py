@@ -21,7 +21,8 @@ from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
 from console.sessions import dry_run
 from console.sessions.limits.devices import DevicesShort, devices_release, devices_sync, devices_take
-from console.sessions.models import Device, Session
+from console.sessions.limits.models import Device
+from console.sessions.models import Session
 from console.sessions.services import session_create, session_resume, session_stop
 from console.users.models import Project
 from support import factories

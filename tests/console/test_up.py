@@ -69,7 +69,8 @@ def server(tmp_path):
 def session_plant(server: Server, session_id: str, **fields: object) -> urllib.request.Request:
     """A session with a runtime, and the heartbeat of that to the address that it was given at its start."""
     code = f"""
-        from console.models import Project, Session
+        from console.sessions.models import Session
+        from console.users.models import Project
         from console.server.lease_address import runtime_server_url
         from console.sessions.runtime.leases import lease_issue
         session = Session.objects.create(
@@ -171,7 +172,7 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
 
         assert server.end(signal.SIGINT) == 0
         assert server.left() == [] and launcher.inspect(handle).state != "running"
-        code = "from console.models import Session; s = Session.objects.get(); print(s.state, s.restarts)"
+        code = "from console.sessions.models import Session; s = Session.objects.get(); print(s.state, s.restarts)"
         assert server.run("shell", "-v", "0", "-c", code).stdout.strip() == "queued 0"
     finally:
         launcher.stop(handle, grace_s=0)

@@ -62,6 +62,6 @@ def _name() -> str:
     """Of all that it is made of: which apps there are, their migrations, and who applies them."""
     theirs = " ".join(version(package) for package in APPLIED)
     digest = hashlib.sha256(f"{theirs} {sqlite3.sqlite_version}".encode())
-    for path in [ROOT / "console/settings.py", *sorted((ROOT / "console/migrations").glob("*.py"))]:
+    for path in [ROOT / "console/settings.py", *sorted((ROOT / "console").glob("*/migrations/*.py"))]:
         digest.update(f"{path.name} ".encode() + path.read_bytes())
     return f"{digest.hexdigest()}.sqlite3"

@@ -21,3 +21,6 @@ class MetricRule(models.Model):
     steps = models.PositiveSmallIntegerField()  # in a row
     runs = models.CharField(max_length=120, blank=True)  # what a run's name or id has in it; empty: every run
     created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "console_metricrule"

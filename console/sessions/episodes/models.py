@@ -14,6 +14,7 @@ class EpisodeTextBlock(models.Model):
     bitmap = models.BinaryField()
 
     class Meta:
+        db_table = "console_episodetextblock"
         constraints = [models.UniqueConstraint(fields=["session", "number"], name="episode_text_block_once")]
 
 
@@ -29,4 +30,5 @@ class EpisodeAnnotation(models.Model):
     at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        db_table = "console_episodeannotation"
         constraints = [models.UniqueConstraint(fields=["session", "episode_id", "person"], name="annotation_once")]

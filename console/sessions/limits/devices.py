@@ -16,8 +16,8 @@ from django.db.models import Q
 
 from console.errors import InvalidRequest
 from console.sessions.limits.engine_build import FOR_GPUS, build_words, engine_build
+from console.sessions.limits.models import Device
 from console.sessions.limits.places import place_launcher
-from console.sessions.models import Device
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import HERE, SessionConfig
 

@@ -11,3 +11,6 @@ class SessionTurn(models.Model):
     session = models.OneToOneField(Session, on_delete=models.CASCADE, primary_key=True, related_name="+")
     holder = models.CharField(max_length=32)
     expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "console_sessionturn"

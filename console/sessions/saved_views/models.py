@@ -20,4 +20,5 @@ class SavedView(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        db_table = "console_savedview"
         constraints = [models.UniqueConstraint(fields=["project", "name"], name="saved_view_name_once")]

@@ -24,3 +24,6 @@ class ShareLink(models.Model):
     sha256 = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "console_sharelink"

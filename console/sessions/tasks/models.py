@@ -36,6 +36,7 @@ class QueuedTask(models.Model):
     outputs = models.JSONField(null=True)
 
     class Meta:
+        db_table = "console_queuedtask"
         indexes = [
             models.Index(fields=["session", "judged", "state", "id"], name="task_next_of_kind"),
             models.Index(fields=["session", "name", "state"], name="task_name"),

@@ -1,0 +1,18 @@
+"""Training sessions as a Django app."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class SessionsConfig(AppConfig):
+    """Its label is not that of the folder: ``sessions`` is the app of Django's own."""
+
+    name = "console.sessions"
+    label = "training"
+
+    def import_models(self) -> None:
+        """Those of its parts too, which stand beside their services."""
+        super().import_models()
+        for part in ("alerts", "episodes", "limits", "runtime", "saved_views", "sharing", "tasks"):
+            import_module(f"{self.name}.{part}.models")
