@@ -45,6 +45,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+from console.config.accounts import ACCOUNT_RATES, account_pages
 from console.config.counting import caches, channel_layers, web_processes_read
 from console.config.data_folder import data_folder_open
 from console.config.database import databases_read
@@ -242,16 +243,7 @@ SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # from then on by the pr
 SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC)
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password or second factor changes
-ACCOUNT_RATE_LIMITS = {
-    "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py
-    "login_elsewhere": "50/h/key",  # tries at one account from networks that it has not signed in from
-    # Anyone has mails sent to an address of their choice: so many a day to one address, and so many by one person. The
-    # last of them has a link that is still good, so that this keeps no owner out.
-    "reset_password": "20/m/ip,5/m/key,20/d/key",
-    "confirm_email": "1/180s/key,20/d/key",
-    "manage_email": "10/m/user,50/d/user",
-    "provider_begin": "30/m/ip",
-}
+ACCOUNT_RATE_LIMITS = ACCOUNT_RATES
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"
 USERSESSIONS_ADAPTER = "console.users.adapter.SignInsAdapter"
@@ -264,13 +256,7 @@ globals().update(mail_settings(read_text("TINKERSCRIPT_SMTP_URL", ""), name="TIN
 DEFAULT_FROM_EMAIL = read_text("TINKERSCRIPT_MAIL_FROM", "tinkerscript@localhost")
 HEADLESS_ONLY = True
 HEADLESS_CLIENTS = ("browser",)
-HEADLESS_FRONTEND_URLS = {
-    "account_confirm_email": f"{PUBLIC_URL}/verify-email/{{key}}",
-    "account_reset_password": f"{PUBLIC_URL}/reset-password",
-    "account_reset_password_from_key": f"{PUBLIC_URL}/reset-password/{{key}}",
-    "account_signup": f"{PUBLIC_URL}/signup",
-    "socialaccount_login_error": f"{PUBLIC_URL}/signin",
-}
+HEADLESS_FRONTEND_URLS = account_pages(PUBLIC_URL)
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 CHECKPOINT_DAYS = read_int("TINKERSCRIPT_CHECKPOINT_DAYS", 0, low=0, high=36_500)  # 0: no limit
 TRACES_URL = read_url("TINKERSCRIPT_TRACES_URL", "", schemes=("http", "https"))
