@@ -5,7 +5,6 @@
     ... --sessions 2000 --day 600 --traffic 0.001                  sessions of a day in ten minutes: capacity_day.py
     ... --sessions 100000 --day 3600 --share 0.05                  each twentieth of the sessions of such a day
     ... --already 100000                                           and the rows of so many before: capacity_rows.py
-    ... --web-processes 2                                          so many on one socket, as ``manage.py up`` has them
     ... --statements 10                                            PostgreSQL's dearest: capacity_statements.py
 
 The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
@@ -232,7 +231,6 @@ def options_read() -> argparse.Namespace:
     parser.add_argument("--traffic", type=float, default=0.001, help="of what a session does in its hour, with --day")
     parser.add_argument("--share", type=float, default=1.0, help="of those sessions that come, with --day")
     parser.add_argument("--already", type=int, default=0, help="sessions of before, with --day and --postgres")
-    parser.add_argument("--web-processes", type=int, default=1, help="web servers that share a socket")
     parser.add_argument("--statements", type=int, default=0, help="how many of the dearest to print, with --postgres")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     parser.add_argument("--store", action="store_true", help=argparse.SUPPRESS)
@@ -278,9 +276,8 @@ def main() -> None:
         key = rows([])["api_key"]
         if options.day is not None:
             pids["store"] = stack.enter_context(store(environment)).pid
-        serve, several = [sys.executable, "-m", "console.server.uvicorn"], [sys.executable, str(Path(rest.__file__))]
-        web_serve = serve if options.web_processes == 1 else [*several, "--workers", str(options.web_processes)]
-        for name, port, command in (("web", web_port, web_serve), ("lease", lease_port, [*serve, "--lease"])):
+        serve = [sys.executable, "-m", "console.server.uvicorn"]
+        for name, port, command in (("web", web_port, serve), ("lease", lease_port, [*serve, "--lease"])):
             own = environment | {"TINKERSCRIPT_PORT": str(port)}
             pids[name] = stack.enter_context(running(command, f"http://127.0.0.1:{port}/healthz", env=own)).pid
         measured = Measured(pids, lambda: _size_bytes(folder, of_database))

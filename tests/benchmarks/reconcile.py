@@ -68,8 +68,8 @@ def fill(queued: int, running: int) -> None:
     rows += [
         Session(
             project=projects[i % PROJECTS], state="ready", phase="waiting for episodes",
-            launch_handle={"launch": f"{i}"}, lease_expires_at=now + timedelta(hours=1), progress_at=now,
-            last_activity_at=now,
+            launch_handle={"launch": f"{i}"}, lease_sha256=f"{i:064x}",
+            lease_expires_at=now + timedelta(hours=1), progress_at=now, last_activity_at=now,
             accounting=Accounting(begun=9, open=i % 2).model_dump(), **common,
         )
         for i in range(running)

@@ -2,7 +2,6 @@
 
     .venv/bin/python tests/benchmarks/rest.py                      this checkout
     .venv/bin/python tests/benchmarks/rest.py --before FOLDER      and another one (a git worktree), interleaved
-    .venv/bin/python tests/benchmarks/rest.py --processes 2        one web process beside so many that share a socket
 
 Conditions: everything on one machine. CLIENTS clients with one kept connection each send the same request again and
 again; the session's gateway is a process that returns a fixed body. The checkouts are measured in turn, in ROUNDS
@@ -119,25 +118,6 @@ def measure(server: Served, kind: str, cost: Cost, options: argparse.Namespace) 
     cost.cpu_ms.append(1000 * (cpu_s(server.process.pid) - before_s) / done)
 
 
-def workers_run(count: int) -> None:
-    """Serve by so many web processes that share a socket, as ``manage.py up`` does with Redis."""
-    import django
-
-    django.setup()
-    from django.conf import settings
-
-    from console.scheduling.children.starts import python_start
-    from console.server.lease_address import listen
-    from console.server.web_processes import web_environment
-
-    listener, together = listen(settings.HOST, settings.PORT), web_environment()
-    keep = (listener.fileno(),)
-    serve = ("-m", "console.server.uvicorn", "--fd", str(listener.fileno()), "--worker")
-    workers = [python_start(*serve, f"web-{number}", keep=keep, more=together) for number in range(count)]
-    for worker in workers:  # which end with this process
-        worker.wait()
-
-
 def report(costs: dict[str, dict[str, Cost]]) -> None:
     """The table: medians over the rounds."""
     print(f"{'':20} {'server':8} {'requests/s':>10} {'CPU ms/request':>15}")
@@ -154,43 +134,25 @@ def report(costs: dict[str, dict[str, Cost]]) -> None:
             print(f"{'':20} {second} / {first}: {statistics.median(rates):.2f} {statistics.median(ratios):15.2f}")
 
 
-def sides_of(options: argparse.Namespace) -> dict[str, tuple[Path, list[str] | None]]:
-    """What is measured by turns: of each a checkout, and a command that is not that checkout's own."""
-    if options.before:
-        return {"before": (options.before.resolve(), None), "now": (ROOT, None)}
-    if options.processes:
-        several = [sys.executable, __file__, "--workers", str(options.processes)]
-        return {"one": (ROOT, None), "several": (ROOT, several)}
-    return {"now": (ROOT, None)}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="another checkout to measure beside this one")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a round, for each kind of request")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--processes", type=int, help="web processes to measure beside one")
-    parser.add_argument("--workers", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--gateway", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.gateway:
         uvloop.run(gateway_serve())
         return
-    if options.workers:
-        workers_run(options.workers)
-        return
-    if options.before and options.processes:
-        parser.error("--before and --processes are two measurements")
     print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.clients} clients")
-    sides = sides_of(options)
+    sides = {"before": options.before.resolve(), "now": ROOT} if options.before else {"now": ROOT}
     costs = {name: {kind: Cost() for kind in REQUESTS} for name in sides}
     with ExitStack() as stack:
         address = stack.enter_context(gateway())
         limits = {"TINKERSCRIPT_RATE_LIMIT": "1000000"}
         servers = {
-            name: stack.enter_context(served(address, root=root, settings=limits, command=command))
-            for name, (root, command) in sides.items()
+            name: stack.enter_context(served(address, root=root, settings=limits)) for name, root in sides.items()
         }
         for server in servers.values():  # the first requests fill caches
             for kind in REQUESTS:

@@ -40,10 +40,8 @@ def served(
     *,
     root: Path = ROOT,
     settings: Mapping[str, str] | None = None,
-    command: list[str] | None = None,
 ) -> Iterator[Served]:
-    """The web server of the checkout at ``root``, or what ``command`` starts; its one session's gateway is at
-    ``gateway_address``."""
+    """The web server of the checkout at ``root``; its one session's gateway is at ``gateway_address``."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as folder:
         port = free_port()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
@@ -61,7 +59,7 @@ def served(
             raise SystemExit(made.stderr)
         rows = json.loads(made.stdout.splitlines()[-1])
         own = rows.pop("command")
-        with running(command or own, f"http://127.0.0.1:{port}/healthz", env=environment, root=root) as process:
+        with running(own, f"http://127.0.0.1:{port}/healthz", env=environment, root=root) as process:
             yield Served(address=f"127.0.0.1:{port}", process=process, **rows)
 
 
