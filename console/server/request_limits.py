@@ -1,10 +1,11 @@
 """ASGI middleware around every HTTP request: an id for it, a limit for its body, and one for the address it is from."""
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from console.server.address_limit import UNCOUNTED, Asking, OverLimit, asking_now, limit
+from console.server.address_limit import WINDOW_S, address_limited
 from console.server.logs import logs_bind
 from console.server.request_id import ACCEPTED, request_id_new
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
@@ -52,7 +53,7 @@ class RequestMiddleware:
             # body of gigabytes.
             await self.store(scope, receive, send_with_id)
         else:
-            await address_limited(self._serve, scope, receive, send_with_id)
+            await address_limited(self._serve, _refuse_address, scope, receive, send_with_id)
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"].startswith(DIALECT_PREFIXES) or f"{scope['path']}/" in DIALECT_PREFIXES:
@@ -65,49 +66,6 @@ class RequestMiddleware:
         await self.django(scope, limited, send)
         if limited.is_over:
             await _refuse(send, request_id_of(scope), limited.limit_bytes)
-
-
-async def address_limited(serve: Asgi, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """``serve`` as far as the address of the request may go on; else 429, with what had come of its body unread."""
-    if scope["path"] in UNCOUNTED:
-        await serve(scope, receive, send)
-        return
-    status = 0
-
-    async def send_seen(message: dict[str, Any]) -> None:
-        nonlocal status
-        status = status or message.get("status", 0)
-        await send(message)
-
-    try:
-        asking = limit.begin(scope)
-        counted = Counted(receive, asking)
-        before = asking_now.set(asking)
-        try:
-            await serve(scope, counted, send_seen)
-        finally:
-            asking_now.reset(before)
-            asking.end(status)
-        if counted.over and not status:
-            raise counted.over
-    except OverLimit as over:
-        await _refuse_address(send, request_id_of(scope), over.retry_after_s)
-
-
-class Counted:
-    """``receive`` that counts the bytes of a caller who is not known. Past the limit it reports a disconnect."""
-
-    def __init__(self, receive: Receive, asking: Asking) -> None:
-        self._receive, self._asking = receive, asking
-        self.over: OverLimit | None = None
-
-    async def __call__(self) -> dict[str, Any]:
-        message: dict[str, Any] = await self._receive()
-        try:
-            self._asking.add_bytes(len(message.get("body", b"")))
-        except OverLimit as over:
-            self.over = over
-        return {"type": "http.disconnect"} if self.over else message
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str:
@@ -158,15 +116,17 @@ async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
     await error_send(send, 413, detail, request_id)
 
 
-async def _refuse_address(send: Send, request_id: str, retry_after_s: int) -> None:
+async def _refuse_address(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """429, with the body unread."""
+    retry_after_s = max(1, WINDOW_S - int(time.time()) % WINDOW_S)
     detail = ErrorDetail(
         code=ErrorCode.RATE_LIMITED,
-        message="This address sent too many requests of callers whom the server does not know.",
+        message="This address sent too many wrong keys.",
         hint=f"Ask again in {retry_after_s} s, with a key that is right.",
         details={"retry_after_s": retry_after_s},
     )
     after = (b"retry-after", str(retry_after_s).encode())
-    await error_send(send, 429, detail, request_id, after, (b"connection", b"close"))
+    await error_send(send, 429, detail, request_id_of(scope), after, (b"connection", b"close"))
 
 
 async def error_send(send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]) -> None:

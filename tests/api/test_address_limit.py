@@ -1,15 +1,13 @@
 """What one address may send before the server knows who sends it, and who passes all the same."""
 
-from collections.abc import Iterator
-
 import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 
 from api.rest import authentication
 from console.asgi import application
-from console.server import address_limit
-from console.server.address_limit import AddressLimit, address_of
+from console.server import address_limit, request_limits
+from console.server.address_limit import address_of
 from console.users.keys import key_revoke
 from console.users.models import ApiKey, Project
 from support.asgi_calls import Call
@@ -19,14 +17,12 @@ A, B = "203.0.113.7", "198.51.100.9"
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[AddressLimit]:
-    """An address may send ten requests in one window, which does not end during a test."""
-    fresh = AddressLimit()
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address may send ten wrong keys in one window, which does not end during a test."""
     monkeypatch.setattr(address_limit, "LIMIT", 10)
     monkeypatch.setattr(address_limit, "WINDOW_S", 100_000)
-    monkeypatch.setattr("console.server.request_limits.limit", fresh)
-    monkeypatch.setattr(address_limit, "limit", fresh)
-    yield fresh
+    monkeypatch.setattr(request_limits, "WINDOW_S", 100_000)
+    monkeypatch.setattr(address_limit, "known", {})
 
 
 async def ask(
@@ -89,10 +85,24 @@ async def test_a_key_that_was_revoked_is_a_wrong_one(api_key: str, project: Proj
     assert found[:2] == [401, 401] and found[-5:] == [429] * 5
 
 
-async def test_bodies_of_unknown_callers_weigh_their_bytes_and_are_not_read_to_their_end() -> None:
-    path = "/v1/sessions/ses_1/tasks"
-    status, headers, _ = await ask("tsk_wrong", path=path, method="POST", body=bytes(1 << 20))
-    assert (status, headers["connection"]) == (429, "close")
+async def test_what_a_stranger_sends_past_the_limit_is_not_read() -> None:
+    await statuses(10)
+    call = Call(application, "POST", "/v1/sessions/ses_1/tasks", key="tsk_wrong", body=bytes(1 << 20))
+    call.scope["client"] = (A, 1)
+    status, headers, _ = await call.answer()
+    assert (status, headers["connection"], call.incoming.qsize()) == (429, "close", 1)
+
+
+async def test_what_carries_no_credential_counts_nothing_and_is_served() -> None:
+    assert [(await ask(None))[0] for _ in range(20)] == [401] * 20
+    await statuses(10)
+    assert (await ask("tsk_wrong"))[0] == 429
+    assert [(await ask(None, path=path))[0] for path in ("/healthz", "/v1/sessions")] == [200, 401]
+
+
+async def test_a_credential_that_a_public_page_was_asked_with_is_not_known() -> None:
+    assert (await ask("tsk_wrong", path="/healthz"))[0] == 200
+    await statuses(10)
     assert (await ask("tsk_wrong"))[0] == 429
 
 
