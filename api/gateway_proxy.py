@@ -19,7 +19,6 @@ from api.rest.requests import ApiRequest
 from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
-from console.server.request_threads import released_after
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.runtime.gateway_keys import relay_key
@@ -70,9 +69,7 @@ async def _forward(
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         fault: Exception | None = None
-        # What follows may last as long as the gateway holds the request, or the client reads a stream: it holds no
-        # connection to the database, of which PostgreSQL has a hundred.
-        session = await sync_to_async(released_after(_session_for))(request, session_id)
+        session = await sync_to_async(_session_for)(request, session_id)
         if session.state == SessionState.READY and session.address:
             try:
                 request_once = _request_stream if stream else _request

@@ -6,10 +6,10 @@ The default is console.server.uvicorn, which waits for slow clients and bounds t
 import os
 from typing import Any
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-django = get_asgi_application()  # before the imports below: they need Django set up
+django.setup(set_prefix=False)  # before the imports below
 
 from channels.auth import AuthMiddleware  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
@@ -20,10 +20,9 @@ from api.store_links import store_links  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects, no_websocket  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
-from console.plain_requests import is_plain, plain_application  # noqa: E402
-from console.server.address_limit import LimitedHandshakes  # noqa: E402
-from console.server.request_limits import Receive, RequestMiddleware, Send  # noqa: E402
-from console.server.request_threads import KeptThreads  # noqa: E402
+from console.server.address_limit import limited_handshakes  # noqa: E402
+from console.server.request_limits import RequestMiddleware  # noqa: E402
+from console.server.request_threads import Handler  # noqa: E402
 from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
 from console.sessions.project_changes import project_pages  # noqa: E402
 from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
@@ -39,19 +38,11 @@ channels: list[Any] = [
     re_path(r"^(openai|oai/api|anthropic/api|v1|api/v1)/", refuse_dialect),
     re_path(r"^", refuse),
 ]
-plain = plain_application()
-
-
-@KeptThreads
-async def rest(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Django, by who asks."""
-    await (plain if is_plain(scope) else django)(scope, receive, send)
-
 
 application = ProtocolTypeRouter(
     {
-        "http": RequestMiddleware(dialects=dialects, tinker=tinker, store=store_links, django=rest),
+        "http": RequestMiddleware(dialects=dialects, tinker=tinker, store=store_links, django=Handler()),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
-        "websocket": LimitedHandshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
+        "websocket": limited_handshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
     }
 )

@@ -4,6 +4,7 @@ What fixtures need of the server is imported where they need it: most tests of t
 and start a second sooner.
 """
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -73,7 +74,11 @@ def django_db_setup(
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     post_migrate.disconnect(create_contenttypes)
     yield
-    SyncToAsync.single_thread_executor.submit(connections.close_all).result(25)  # PostgreSQL drops none that is in use
+    threads = [SyncToAsync.single_thread_executor]
+    if server := sys.modules.get("console.server.request_threads"):
+        threads += [each for each in gc.get_objects() if isinstance(each, server.RequestThread)]
+    for each in threads:
+        each.submit(connections.close_all).result(25)  # PostgreSQL drops no database that is in use
     if django_db_keepdb:  # else pytest-django drops the database, and closes what it has open
         with django_db_blocker.unblock():
             connections.close_all()

@@ -6,6 +6,7 @@ Each returns ``(user, auth)``; ``auth`` is a Caller, the session of the lease, o
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.http import HttpRequest, HttpResponse
 from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.request import Request
@@ -20,6 +21,7 @@ from console.sessions.sharing.services import share_authenticate
 from console.users.keys import key_authenticate, key_role, person_caller_id
 from console.users.models import ApiKey, Project, User
 from console.users.selectors import membership_get, project_get
+from console.users.sign_in_sessions import SignInMiddleware
 from tinkerscript.wire.account import Role, Scope
 
 READ_SCOPES = frozenset({Scope.SESSIONS_READ, Scope.CHECKPOINTS_READ})
@@ -66,7 +68,10 @@ class CookieAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         """None for one who is not signed in. Raises Forbidden without a CSRF token, NotFound for a foreign project."""
         http = request._request  # noqa: SLF001 - DRF's only name for Django's request
-        user = getattr(http, "user", None)  # a request without a cookie is not looked at for one: plain_requests.py
+        if not hasattr(http, "user"):  # no middleware for browsers stands before a view that waits
+            SignInMiddleware(_no_view).process_request(http)
+            AuthenticationMiddleware(_no_view).process_request(http)
+        user = http.user
         if not isinstance(user, User) or not user.is_active:
             return None
         caller_known()

@@ -97,6 +97,24 @@ class Endpoint(APIView):
         assert self.route is not None
         return self.route.run(request, **self.arguments(request, ids))
 
+    async def handle_waiting(self, request: Request, **ids: str) -> HttpResponseBase:
+        """What they are where the view is a coroutine: Django's views have such, DRF's ``dispatch`` does not."""
+        try:
+            await sync_to_async(self.initial)(request, **ids)
+            response = await self.handle(request, **ids)
+        except Exception as error:  # noqa: BLE001 - as APIView.dispatch does: each becomes the one error body
+            response = self.handle_exception(error)
+        self.response = self.finalize_response(request, response, **ids)
+        return self.response
+
+    def dispatch(self, request: HttpRequest, *args: Any, **ids: str) -> Any:
+        if not self.view_is_async:
+            return super().dispatch(request, *args, **ids)
+        self.args, self.kwargs = args, ids
+        self.request = self.initialize_request(request, *args, **ids)
+        self.headers = self.default_response_headers
+        return self.handle_waiting(self.request, **ids)
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         is_page = isinstance(getattr(request, "accepted_renderer", None), PageRenderer)
         if is_page and isinstance(response, HttpResponse) and not isinstance(response, Response):
@@ -114,29 +132,6 @@ class Endpoint(APIView):
 
     def get_view_description(self, html: bool = False) -> str:
         return (self.route.view.__doc__ or "").strip() if self.route else ""
-
-
-class AsyncEndpoint(Endpoint):
-    """An Endpoint whose views are coroutines. What comes before them asks the database, so it runs in a thread."""
-
-    def dispatch(self, request: HttpRequest, *args: Any, **ids: str) -> Any:
-        return self._dispatch(request, *args, **ids)
-
-    async def _dispatch(self, request: HttpRequest, *args: Any, **ids: str) -> HttpResponseBase:
-        self.args, self.kwargs = args, ids
-        self.request = self.initialize_request(request, *args, **ids)
-        self.headers = self.default_response_headers
-        try:
-            await sync_to_async(self.initial)(self.request, *args, **ids)
-            response = await self.handle(self.request, **ids)
-        except Exception as error:  # noqa: BLE001 - as APIView.dispatch does: each becomes the one error body
-            response = self.handle_exception(error)
-        self.response = self.finalize_response(self.request, response, *args, **ids)
-        return self.response
-
-    async def handle(self, request: Request, **ids: str) -> HttpResponseBase:
-        assert self.route is not None
-        return await self.route.run(request, **self.arguments(request, ids))
 
 
 def _wrapped(response: HttpResponse) -> HttpResponse:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rest_framework.response import Response
 
 from api.rest.audit import audited
-from api.rest.endpoint import AsyncEndpoint, Endpoint
+from api.rest.endpoint import Endpoint
 from api.rest.idempotency import idempotent
 from api.rest.permissions import RequireLease, RequireScope, RequireShare
 from api.rest.route import PARAMETER, Route
@@ -72,10 +72,10 @@ class RouteTable:
 
 def _endpoint(routes: dict[str, Route]) -> type[Endpoint]:
     """The view class of one path, whose methods are all async or all not."""
-    kind = AsyncEndpoint if any(route.is_async for route in routes.values()) else Endpoint
+    waits = any(route.is_async for route in routes.values())
     names = [method.lower() for method in routes]
-    members = {name: kind.handle for name in names} | {"routes": routes, "http_method_names": names}
-    return type(kind.__name__, (kind,), members)
+    handlers = {name: Endpoint.handle_waiting if waits else Endpoint.handle for name in names}
+    return type("Endpoint", (Endpoint,), handlers | {"routes": routes, "http_method_names": names})
 
 
 def _presented(view: Callable[..., Any], status: int) -> Callable[..., Any]:

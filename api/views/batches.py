@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from api.gateway_proxy import ID_FORM, forward
 from api.rest.requests import ApiRequest
 from console.errors import NotFound
-from console.server.request_threads import released_after
 from console.sessions.episodes.batches import StoredBatch, batch_read
 from console.sessions.selectors import session_get
 from tinkerscript.wire.sessions import SessionKind, SessionState
@@ -27,8 +26,7 @@ async def batch_get(request: ApiRequest, session_id: str, batch: str) -> HttpRes
         return await forward(request, session_id, "batches", batch, stream=True)
     if not ID_FORM.fullmatch(batch):
         raise NotFound("This session has no such batch.", hint="A batch is named by the number of its step.")
-    # It holds no connection to the database: a client may read for long.
-    found = await sync_to_async(released_after(batch_read))(project=project, session_id=session_id, name=batch)
+    found = await sync_to_async(batch_read)(project=project, session_id=session_id, name=batch)
     return StreamingHttpResponse(_pieces(found), content_type=NDJSON)
 
 

@@ -12,11 +12,9 @@ OF_SQLITE = {
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
 }
-# Of Django's backends, ours: they keep connections between requests (console/config/kept_connections.py).
-BACKENDS = {
-    "django.db.backends.sqlite3": "console.config.sqlite3",
-    "django.db.backends.postgresql": "console.config.postgres",
-}
+# A connection is its thread's. A younger one is used again by the next request, if the database still answers on it:
+# of SQLite's file the whole schema is read for a new one, and PostgreSQL starts a process.
+CONN_MAX_AGE_S = 300  # firewalls forget quiet connections without a word
 
 
 def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, Any]]:
@@ -24,14 +22,16 @@ def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, 
     no cursor outlives one. Raises ImproperlyConfigured.
     """
     try:
-        database: dict[str, Any] = dict(dj_database_url.parse(url, disable_server_side_cursors=is_pooled))
+        parsed = dj_database_url.parse(
+            url, conn_max_age=CONN_MAX_AGE_S, conn_health_checks=True, disable_server_side_cursors=is_pooled
+        )
     except (ValueError, KeyError) as error:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    database: dict[str, Any] = dict(parsed)
     if is_pooled and database["ENGINE"] != "django.db.backends.postgresql":
         raise ImproperlyConfigured(
             "TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS=1 is of a DATABASE_URL of PostgreSQL alone."
         )
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["OPTIONS"] = dict(OF_SQLITE)
-    database["ENGINE"] = BACKENDS.get(database["ENGINE"], database["ENGINE"])
     return {"default": database}

@@ -24,7 +24,6 @@ from channels.db import database_sync_to_async
 from console.live.local_wakes import wakes_heard
 from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import channel_layer, group_name
-from console.server.request_threads import released_after
 from tinkerscript.wire.events import Event, EventKind, EventPage
 from tinkerscript.wire.reading.marks import is_mark
 
@@ -187,8 +186,7 @@ async def event_page(
     wait_s: float = 0,
 ) -> EventPage:
     """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds, a mark)."""
-    # No connection to the database is held by a request that waits.
-    read = sync_to_async(released_after(event_list))
+    read = sync_to_async(event_list)
     items = await read(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest, marks=marks)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:

@@ -1,57 +1,108 @@
-"""The threads in which Django does what a request needs outside the event loop, and their connections to the database.
+"""Django, with a fixed number of threads that keep their connections to the database (CONN_MAX_AGE).
 
-Django would give each request a thread of its own, and asgiref a second one that waits for the end of the first: 0.3 ms
-of CPU. What a thread keeps beside its stack are connections to the database. At the end of a request Django closes
-them, so that the thread is as good as new, and they wait for any thread's next (console/config/kept_connections.py).
+A view that waits is a coroutine and holds no thread while it does. Of any other request the middleware and
+the view are one call in one thread: Django's handler for ASGI goes to a thread and back for each middleware
+that is not a coroutine, and starts that thread for the request alone.
 """
 
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from inspect import iscoroutinefunction
+from operator import attrgetter
+from typing import Any
 
-from asgiref.sync import ThreadSensitiveContext
-from django.db import connections
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.base import BaseHandler
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, resolve
 
-P = ParamSpec("P")
-T = TypeVar("T")
+# So many connections to the database has one process at most for requests to Django.
+THREADS, RESERVED_THREADS = 24, 8
+# Leases, episodes that are played and the process's own health do not wait for what others do: an object
+# store that does not answer holds a thread for minutes.
+RESERVED = re.compile(
+    r"GET /healthz|POST /v1/(runtime/heartbeat|sessions/[^/]+/(heartbeats|episodes(/[^/]+/(end|abandon|heartbeat))?))"
+)
+# The middleware of views that wait, and of all where no browser asks. Sign-ins: api/rest/authentication.py.
+OF_PROGRAMS = (
+    "console.server.request_metrics.count_requests",
+    "console.server.security_headers.security_headers",
+    "console.server.compression.compress_api",
+)
 
-MAX_KEPT = 8  # of one process, as connections that are kept; what more it needs at once is made anew
+
+class RequestThread(ThreadPoolExecutor):
+    """One thread, as asgiref asks for it. ``requests``: those that it serves and that do not wait."""
+
+    def __init__(self) -> None:
+        super().__init__(1, thread_name_prefix="request")
+        self.requests = 0
+        self._last: Future[Any] | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it after all that was submitted before."""
+        self._last = super().submit(fn, *args, **kwargs)
+        return self._last
+
+    @property
+    def load(self) -> int:
+        """0 for an idle one."""
+        return self.requests + (self._last is not None and not self._last.done())
 
 
-class KeptThreads:
-    """An ASGI application whose requests each have a thread of ``application`` to themselves, while they last."""
+class Handler(ASGIHandler):
+    """Django's application for ASGI, over threads of its own. Without ``browsers``: for programs only."""
 
-    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
-        self._application = application
-        self._idle: list[ThreadPoolExecutor] = []  # of one thread each; the last used is taken first
+    def __init__(self, *, browsers: bool = True) -> None:
+        self._in_thread = BaseHandler()
+        every = settings.MIDDLEWARE  # Django reads it while it makes a handler, and never again
+        if browsers:
+            self._in_thread.load_middleware()
+        settings.MIDDLEWARE = list(OF_PROGRAMS)
+        try:
+            super().__init__()
+            if not browsers:
+                self._in_thread.load_middleware()
+        finally:
+            settings.MIDDLEWARE = every
+        self._threads = [RequestThread() for _ in range(THREADS)]
+        self._reserved = [RequestThread() for _ in range(RESERVED_THREADS)]
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        executor = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
-        is_done = False
+        """Serve one request, in the first of the least busy threads: few have a connection while few are needed."""
+        is_reserved = RESERVED.fullmatch(f"{scope['method']} {scope['path']}")
+        thread = min(self._reserved if is_reserved else self._threads, key=attrgetter("load"))
+        thread.requests += 1
         try:
-            async with ThreadSensitiveContext(executor=executor):
-                await self._application(scope, receive, send)
-            is_done = True
+            async with ThreadSensitiveContext(executor=thread):
+                await self.handle(scope | {"thread": thread}, receive, send)
         finally:
-            if is_done and len(self._idle) < MAX_KEPT:
-                self._idle.append(executor)
-            else:  # after an error or a cancellation it may be at work still
-                executor.submit(connections.close_all)
-                executor.shutdown(wait=False)
+            thread.requests -= 1
 
-
-def released_after(read: Callable[P, T]) -> Callable[P, T]:
-    """``read``, after which its thread holds no connection, but for one in a transaction.
-
-    For a request that goes on to wait: as many as there are clients may do so at once.
-    """
-
-    def reading(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def get_response_async(self, request: Any) -> HttpResponseBase:
+        """The response of a view that waits, or of any other."""
+        if not _waits(request):
+            return await sync_to_async(self._in_thread.get_response)(request)
+        thread: RequestThread = request.scope["thread"]
+        thread.requests -= 1
         try:
-            return read(*args, **kwargs)
+            response = await super().get_response_async(request)
         finally:
-            for connection in connections.all(initialized_only=True):
-                if not connection.in_atomic_block:
-                    connection.close()
+            thread.requests += 1
+        if isinstance(response, HttpResponse) and "Content-Length" not in response:
+            response["Content-Length"] = str(len(response.content))
+        return response
 
-    return reading
+
+def _waits(request: HttpRequest) -> bool:
+    """Whether its view is a coroutine. What has no view, or a Host that is none, is refused in a thread."""
+    try:
+        request.get_host()
+        return iscoroutinefunction(resolve(request.path_info).func)
+    except (DisallowedHost, Resolver404):
+        return False

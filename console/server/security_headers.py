@@ -50,6 +50,10 @@ def security_headers_set(path: str, response: HttpResponseBase) -> HttpResponseB
     """Add them to the response to a request of ``path``; the response."""
     response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+    response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("X-Frame-Options", "DENY")
     if path.startswith(PRIVATE):
         response.headers.setdefault("Cache-Control", "no-store")
     if settings.PUBLIC_URL.startswith("https://"):

@@ -7,16 +7,15 @@ import pytest
 from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.signals import connection_created
 
 from api import gateway_proxy
 from console.asgi import application
 from console.live.models import EventRecord
+from console.server.request_threads import RESERVED_THREADS
 from console.sessions.models import Session
 from console.sessions.runtime.gateway_keys import relay_key
 from support import factories
-from support.asgi_calls import Call, FakeGateway
+from support.asgi_calls import WAIT_S, Call, FakeGateway
 from support.waiting import eventually
 from tinkerscript.wire.errors import ErrorBody
 from tinkerscript.wire.sessions import SessionState
@@ -67,38 +66,27 @@ async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, 
     assert "Authorization" not in request.headers  # the user's key stays here
 
 
-async def test_a_request_that_the_gateway_holds_holds_no_connection_to_the_database(
-    gateway: FakeGateway, served: Session, api_key: str
+async def test_requests_that_the_gateway_holds_hold_no_thread_and_few_connections(
+    gateway: FakeGateway, served: Session, api_key: str, opened: list[object]
 ) -> None:
     """A gateway holds a begin for up to 20 s, and PostgreSQL has a hundred connections for all processes."""
-    opened: list[BaseDatabaseWrapper] = []
-    created = lambda connection, **_: opened.append(connection)  # noqa: E731
+    arrived, release, count = asyncio.Semaphore(0), asyncio.Event(), RESERVED_THREADS * 2
 
     async def answer(request: web.Request) -> web.Response:
-        assert opened and [each.connection for each in opened] == [None] * len(opened)
+        arrived.release()
+        await release.wait()
         return web.json_response(BEGUN, status=201)
 
     gateway.answer = answer
-    connection_created.connect(created)
-    try:
-        status, _, _ = await begin(served, api_key).answer()
-        assert status == 201
-    finally:
-        connection_created.disconnect(created)
-
-
-async def test_a_begin_and_an_end_open_no_connection_where_the_request_before_left_one(
-    gateway: FakeGateway, served: Session, api_key: str, opened: list[object]
-) -> None:
-    """Both give theirs back before they wait for the gateway, and the next request of the process has it."""
-    end = f"/v1/sessions/{served.id}/episodes/ep_1/end"
-    await begin(served, api_key).answer()
-    opened.clear()
-    for _ in range(2):
-        await begin(served, api_key).answer()
-        await Call(application, "POST", end, key=api_key, body=b'{"output": {"reward": 1.0}}').answer()
-    assert len(gateway.requests) == 5
-    assert opened == []
+    calls = [begin(served, api_key) for _ in range(count)]
+    async with asyncio.timeout(WAIT_S):
+        for _ in range(count):
+            await arrived.acquire()
+    status, _, _ = await Call(application, "GET", "/v1/sessions", key=api_key).answer()
+    assert status == 200, "while they all wait"
+    release.set()
+    assert {(await call.answer())[0] for call in calls} == {201}
+    assert len(opened) <= RESERVED_THREADS + 2
 
 
 async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, api_key) -> None:

@@ -20,7 +20,6 @@ from django.db import connections
 from on_postgres import postgres, postgres_tools
 
 from console.config.database import databases_read
-from console.config.postgres.base import KEPT
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 TOOLS = postgres_tools()
@@ -87,7 +86,6 @@ def pooled(pool: str, django_db_blocker: Any) -> Iterator[None]:
     with django_db_blocker.unblock():
         yield
         connections[ALIAS].close()
-        KEPT.close()
         del connections.settings[ALIAS], connections[ALIAS]
 
 

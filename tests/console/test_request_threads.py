@@ -1,98 +1,102 @@
-"""A request has a thread to itself, which the next request gets, and none whose work may still go on."""
+"""Requests to Django have a fixed number of threads, which keep their connections to the database."""
 
 import asyncio
 import threading
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
-from console.asgi import plain
-from console.server.request_threads import MAX_KEPT, KeptThreads
+from console.asgi import application
+from console.server.request_threads import RESERVED, THREADS, Handler
+from console.users.models import User
+from support import factories
 from support.asgi_calls import Call
-from support.waiting import wait_until
+from support.signing_in import signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+GET = {"method": "GET", "path": "/"}
 
 
-async def nothing(*_: object) -> None:
-    """Neither receives nor sends."""
-
-
-class Seen:
-    """An application that notes its threads; ``held`` lets its requests end."""
+class Seen(Handler):
+    """Notes the threads of its requests; ``held`` lets these end."""
 
     def __init__(self) -> None:
+        super().__init__(browsers=False)
         self.threads: list[threading.Thread] = []
         self.held = asyncio.Event()
-        self.held.set()
 
-    async def __call__(self, scope, receive, send) -> None:
-        first = await sync_to_async(threading.current_thread)()
+    async def handle(self, scope, receive, send) -> None:
+        thread = await sync_to_async(threading.current_thread)()
+        self.threads.append(thread)
         await self.held.wait()
-        assert await sync_to_async(threading.current_thread)() is first, "a request stays in its thread"
-        self.threads.append(first)
-        if scope.get("fails"):
-            raise ValueError("as asked")
+        assert await sync_to_async(threading.current_thread)() is thread, "a request stays in its thread"
 
 
-async def test_the_next_request_gets_the_thread_of_the_one_before() -> None:
+async def test_the_first_idle_thread_serves_and_there_are_no_more_than_so_many() -> None:
     seen = Seen()
-    kept = KeptThreads(seen)
-    for _ in range(3):
-        await kept({}, nothing, nothing)
-    assert len(set(seen.threads)) == 1
-
-
-async def test_requests_at_once_have_a_thread_each_and_so_many_are_kept() -> None:
-    seen = Seen()
-    kept = KeptThreads(seen)
-    seen.held.clear()
-    requests = [asyncio.create_task(kept({}, nothing, nothing)) for _ in range(MAX_KEPT + 3)]
-    await asyncio.sleep(0)
     seen.held.set()
-    await asyncio.gather(*requests)
-    assert len(set(seen.threads)) == MAX_KEPT + 3
-    for thread in seen.threads[MAX_KEPT:]:
-        thread.join(25)
-    assert sum(thread.is_alive() for thread in seen.threads) == MAX_KEPT
+    for _ in range(3):
+        await seen(GET, None, None)
+    assert len(set(seen.threads)) == 1
+    await asyncio.gather(*(seen(GET, None, None) for _ in range(THREADS * 3)))
+    assert len(set(seen.threads)) <= THREADS
 
 
-async def test_a_thread_whose_request_failed_is_nobodys() -> None:
+async def test_a_request_that_waits_keeps_no_thread_from_the_next() -> None:
     seen = Seen()
-    with pytest.raises(ValueError, match="as asked"):
-        await KeptThreads(seen)({"fails": True}, nothing, nothing)
-    await asyncio.to_thread(seen.threads[0].join, 25)
-    assert not seen.threads[0].is_alive()
+    waiting = [asyncio.create_task(seen(GET, None, None)) for _ in range(THREADS * 2)]
+    while len(seen.threads) < THREADS * 2:
+        await asyncio.sleep(0)
+    seen.held.set()
+    await asyncio.gather(*waiting)
+    assert len(set(seen.threads)) <= THREADS
 
 
-async def test_a_thread_whose_request_was_cancelled_is_nobodys() -> None:
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("GET /healthz", True),
+        ("POST /v1/runtime/heartbeat", True),
+        ("POST /v1/sessions/ses_1/heartbeats", True),
+        ("POST /v1/sessions/ses_1/episodes", True),
+        ("POST /v1/sessions/ses_1/episodes/ep_1/end", True),
+        ("GET /v1/sessions/ses_1/episodes", False),
+        ("POST /v1/runtime/uploads", False),
+        ("GET /v1/checkpoints", False),
+    ],
+)
+def test_what_must_not_wait_for_an_object_store_has_threads_of_its_own(asked: str, expected: bool) -> None:
+    assert bool(RESERVED.fullmatch(asked)) is expected
+
+
+async def test_a_thread_whose_request_was_cancelled_ends_that_before_its_next() -> None:
+    done: list[str] = []
     running, release = threading.Event(), threading.Event()
-    found: list[threading.Thread] = []
 
     def work() -> None:
-        found.append(threading.current_thread())
         running.set()
         release.wait(25)
+        done.append("first")
 
-    async def slow(*_: object) -> None:
-        await sync_to_async(work)()
+    class Slow(Handler):
+        async def handle(self, scope, receive, send) -> None:
+            await sync_to_async(work if scope["slow"] else lambda: done.append("next"))()
 
-    request = asyncio.create_task(KeptThreads(slow)({}, nothing, nothing))
+    handler = Slow(browsers=False)
+    handler._threads = handler._threads[:1]  # noqa: SLF001
+    first = asyncio.create_task(handler(GET | {"slow": True}, None, None))
     await asyncio.to_thread(running.wait, 25)
-    request.cancel()
+    first.cancel()
+    second = asyncio.create_task(handler(GET | {"slow": False}, None, None))
+    await asyncio.sleep(0)
     release.set()
-    with pytest.raises(asyncio.CancelledError):
-        await request
-    await asyncio.to_thread(found[0].join, 25)
-    assert not found[0].is_alive()
+    await asyncio.wait([first, second])
+    assert done == ["first", "next"]
 
 
-@pytest.mark.django_db(transaction=True)
 async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_one(api_key, opened) -> None:
-    kept = KeptThreads(plain)
-
     async def ask() -> None:
-        status, _, _ = await Call(kept, "GET", "/v1/sessions", key=api_key).answer()
+        status, _, _ = await Call(application, "GET", "/v1/sessions", key=api_key).answer()
         assert status == 200
 
     await ask()
@@ -102,40 +106,28 @@ async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_on
     assert opened == []
 
 
-@pytest.mark.django_db(transaction=True)
-async def test_the_next_request_gets_no_connection_with_a_transaction_open(api_key) -> None:
-    found: list[bool] = []
-
-    def leave_open() -> None:
-        connection.ensure_connection()
-        connection.set_autocommit(False)
-
-    async def django(scope, receive, send) -> None:
-        if scope["path"] == "/leave":
-            await sync_to_async(leave_open)()
-        await plain(scope, receive, send)
-        if scope["path"] == "/leave":
-            found.append(await sync_to_async(lambda: connection.connection is None)())
-
-    kept = KeptThreads(django)
-    await Call(kept, "GET", "/leave", key=api_key).answer()
-    status, _, _ = await Call(kept, "GET", "/v1/sessions", key=api_key).answer()
-    assert status == 200 and found == [True]
+async def test_a_view_that_waits_has_the_headers_of_every_other(api_key, project) -> None:
+    session = await sync_to_async(factories.session_make)(project)
+    path = f"/v1/sessions/{session.id}"
+    own = {"content-length", "vary", "x-request-id", "ratelimit-remaining", "ratelimit-reset"}
+    found = []
+    for each in (path, f"{path}/events"):
+        status, headers, body = await Call(application, "GET", each, key=api_key).answer()
+        assert status == 200 and headers["content-length"] == str(len(body))
+        found.append({name: value for name, value in headers.items() if name not in own})
+    assert found[0] == found[1]
+    status, _, _ = await Call(application, "GET", f"{path}/events", key=api_key, host="no host").answer()
+    assert status == 400
 
 
-@pytest.mark.django_db(transaction=True)
-async def test_a_thread_that_is_not_kept_closes_its_connection(api_key) -> None:
-    left: list[BaseDatabaseWrapper] = []
-
-    def look() -> None:
-        connection.ensure_connection()
-        left.append(connections["default"])
-        left[0].inc_thread_sharing()
-
-    async def fails(*_: object) -> None:
-        await sync_to_async(look)()
-        raise ValueError("as asked")
-
-    with pytest.raises(ValueError, match="as asked"):
-        await KeptThreads(fails)({}, nothing, nothing)
-    await asyncio.to_thread(wait_until, lambda: left[0].connection is None)
+async def test_a_person_may_ask_a_view_that_waits_and_writes_with_the_token_of_the_page(alice: User, project) -> None:
+    session = await sync_to_async(factories.session_make)(project)
+    browser = await sync_to_async(signed_in)(alice)
+    cookie = "; ".join(f"{name}={each.value}" for name, each in browser.cookies.items())
+    path = f"/v1/sessions/{session.id}"
+    status, _, _ = await Call(application, "GET", f"{path}/events", cookie=cookie).answer()
+    assert status == 200
+    status, _, body = await Call(application, "POST", f"{path}/episodes", cookie=cookie, body=b"{}").answer()
+    assert status == 403 and b"CSRF" in body
+    status, _, _ = await Call(application, "GET", f"{path}/events", cookie="sessionid=nobody").answer()
+    assert status == 401

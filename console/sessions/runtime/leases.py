@@ -96,11 +96,6 @@ def lease_check(*, token: str) -> Session:
     return session
 
 
-def lease_named(*, token: str) -> Session:
-    """What the token says by itself, unsaved: whether that session has this lease is for ``lease_lock`` to see."""
-    return Session(id=token.removeprefix(PREFIX).partition(".")[0], lease_sha256=_sha256(token))
-
-
 def lease_lock(session: Session, columns: Sequence[str] = ()) -> Session:
     """The row as it is now, held until the transaction ends; of its ``columns`` those that are named, or all.
 

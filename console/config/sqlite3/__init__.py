@@ -1,1 +1,0 @@
-"""Django's database backend for SQLite, which keeps its connections."""
