@@ -32,8 +32,7 @@ TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a ses
 TINKERSCRIPT_EPISODE_DAYS 0                        days after its end that a session's episodes go; 0: never
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
-DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
-TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS 0         1: DATABASE_URL is a pool's, such as PgBouncer's
+DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads: console/config/database.py
 REDIS_URL               (in memory)                channel layer and cache, for more than one web process
 TINKERSCRIPT_WEB_PROCESSES 1                       web processes that `up` runs; more need REDIS_URL
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
@@ -48,7 +47,7 @@ from django.core.exceptions import ImproperlyConfigured
 from console.config.accounts import ACCOUNT_RATES, account_pages
 from console.config.counting import caches, channel_layers, web_processes_read
 from console.config.data_folder import data_folder_open
-from console.config.database import databases_read
+from console.config.database import databases_read, is_pooled
 from console.config.environment import read_int, read_models, read_text, read_url, read_users, unknown_refuse
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
@@ -143,10 +142,7 @@ PLACES = places_read(
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 
-DATABASES = databases_read(
-    read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"),
-    is_pooled=read_text("TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS", "0", among=("0", "1")) == "1",
-)
+DATABASES = databases_read(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"), is_pooled=is_pooled())
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))

@@ -5,6 +5,8 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from console.config.environment import read_text
+
 # IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when another writes.
 # FULL: what was acknowledged survives a power cut. secure_delete: what was deleted is not left in the file.
 OF_SQLITE = {
@@ -15,6 +17,11 @@ OF_SQLITE = {
 # A connection is its thread's. A younger one is used again by the next request, if the database still answers on it:
 # of SQLite's file the whole schema is read for a new one, and PostgreSQL starts a process.
 CONN_MAX_AGE_S = 300  # firewalls forget quiet connections without a word
+
+
+def is_pooled() -> bool:
+    """Whether the environment names a pool before the database."""
+    return read_text("TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS", "0", among=("0", "1")) == "1"
 
 
 def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, Any]]:

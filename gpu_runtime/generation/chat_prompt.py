@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from gpu_runtime.generation.bounds.schema_bounds import schema_bound
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.loop_check import check_loop
 from gpu_runtime.generation.one_call import OneCall
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
-from gpu_runtime.generation.schema_bounds import schema_bound
 from gpu_runtime.generation.tools import NamedTool
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion

@@ -6,9 +6,9 @@ from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering.continued import Answered
+from gpu_runtime.rendering.history.continued import Answered
+from gpu_runtime.rendering.history.signatures import signature_of
 from gpu_runtime.rendering.messages import SIGNATURE, chain, extended, normal_answer, normal_tool, plain
-from gpu_runtime.rendering.signatures import signature_of
 from gpu_runtime.rendering.system_text import accounting
 from gpu_runtime.rendering.tool_formats import ToolFormat
 

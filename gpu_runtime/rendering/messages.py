@@ -101,8 +101,8 @@ class UserMessage(Strict):
 
 
 class ThinkingBlock(Strict):
-    """Thoughts as LiteLLM and Anthropic's clients hold them; a signature that is ours (``rendering.signatures``) names
-    the answer that they came with."""
+    """Thoughts as LiteLLM and Anthropic's clients hold them; a signature that is ours
+    (``rendering.history.signatures``) names the answer that they came with."""
 
     type: Literal["thinking"]
     thinking: str

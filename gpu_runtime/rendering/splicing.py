@@ -14,9 +14,9 @@ from typing import Any
 from gpu_runtime.journal.records import Completion, Parent
 from gpu_runtime.refusals import prompt_too_long
 from gpu_runtime.rendering.calls.pieces import ParsedCall
-from gpu_runtime.rendering.continued import CHANGED
 from gpu_runtime.rendering.conversation import Conversation, ReusablePrefix
-from gpu_runtime.rendering.drift import Cause, Departure, explain
+from gpu_runtime.rendering.history.continued import CHANGED
+from gpu_runtime.rendering.history.drift import Cause, Departure, explain
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.tool_formats import ToolFormat
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_runtime.generation.pattern_bounds import MAX_NESTED, nested_repeats
+from gpu_runtime.generation.bounds.pattern_bounds import MAX_NESTED, nested_repeats
 
 # With xgrammar 0.2.8 and the bundled model's tokenizer: under three seconds of a core each, or its own refusal.
 MADE = [

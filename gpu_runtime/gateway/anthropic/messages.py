@@ -11,7 +11,7 @@ from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import CallPiece
-from gpu_runtime.rendering.signatures import signature_of
+from gpu_runtime.rendering.history.signatures import signature_of
 
 
 def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:

@@ -8,7 +8,7 @@ documentation, "Supported schemas"), and two on counted repetitions, which a gra
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_runtime.generation.pattern_bounds import MAX_NESTED, nested_repeats
+from gpu_runtime.generation.bounds.pattern_bounds import MAX_NESTED, nested_repeats
 from gpu_runtime.refusals import BadRequest
 
 MAX_ENUM_VALUES = 1_000  # in all enums together
