@@ -38,6 +38,7 @@ class Segment:
     raw_logprobs: tuple[float, ...] | None = None
     trainer_logprobs: tuple[float | None, ...] = ()
     trainer_logprobs_after: tuple[float | None, ...] = ()
+    is_side: bool = False  # of a call without tools, in an episode that has others with them
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def merge(segments: Sequence[Segment]) -> list[Timeline]:
 def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
     """What each agent of an episode sampled, in the order of its calls; unlabelled calls are the agent None."""
     by_agent: dict[str | None, list[Segment]] = {}
+    has_tools = any(call.options.get("tools") for call in calls)
     for call in calls:
         if call.status == "completed":
             for answer in call.completions:
@@ -77,7 +79,8 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
                 allowed = answer.allowed_T or unknown
                 raw = call.raw_of(answer)
                 told = is_truncated, raw, answer.trainer_logprobs_T, answer.trainer_logprobs_after_T
-                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, *told)
+                is_side = has_tools and not call.options.get("tools")
+                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, *told, is_side=is_side)
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent
 
@@ -93,14 +96,20 @@ def by_token(
     return found
 
 
-def trained_part(timeline: Timeline, pieces: Sequence[Segment], *, with_truncated: bool) -> Timeline:
+def trained_part(
+    timeline: Timeline, pieces: Sequence[Segment], *, with_truncated: bool, with_side: bool = True
+) -> Timeline:
     """The timeline with tokens as context that there is nothing to learn from.
 
     Those are the only choice that a grammar left (and all that one bound where its choices were not recorded) and,
     unless ``with_truncated``, answers that ``max_tokens`` cut off: DAPO's overlong filtering (arXiv:2503.14476,
-    section 3.4).
+    section 3.4), and unless ``with_side``, those of calls without tools beside others with them.
     """
-    kept = [i for i in timeline.segments if with_truncated or not pieces[i].is_truncated]
+    kept = [
+        i
+        for i in timeline.segments
+        if (with_truncated or not pieces[i].is_truncated) and (with_side or not pieces[i].is_side)
+    ]
     merged = [pieces[i] for i in kept]
     if len(kept) == len(timeline.segments) and not any(piece.allowed for piece in merged):
         return timeline

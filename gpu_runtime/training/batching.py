@@ -173,8 +173,9 @@ def _group_samples(
 ) -> list[Sample]:
     samples = []
     for episode, advantages in zip(group.episodes, advantages_G, strict=True):
+        kinds = {"with_truncated": not config.mask_truncated, "with_side": config.train_calls_without_tools}
         timelines = [
-            (pieces, trained_part(timeline, pieces, with_truncated=not config.mask_truncated))
+            (pieces, trained_part(timeline, pieces, **kinds))
             for pieces in agents_of(episode.calls).values()
             for timeline in merge(pieces)
         ]

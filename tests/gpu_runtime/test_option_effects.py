@@ -68,6 +68,7 @@ EFFECTS = {
     "entropy_coef": GRADIENTS,
     "entropy_target": (LEVEL, "test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restart"),
     "mask_truncated": (f"{TRAINING}/test_batching.py", "test_answers_that_were_cut_off_are_context_alone"),
+    "train_calls_without_tools": (f"{TRAINING}/test_batching.py", "test_calls_without_tools_are_left_out_on_request"),
     "overlong_buffer": (f"{TRAINING}/test_batching.py", "test_long_answers_cost_a_part_of_the_reward"),
     "normalize_advantage": (HERE, "test_advantages_are_divided_by_their_spread_or_not"),
     "advantage_baseline": (f"{TRAINING}/test_batching.py", "test_each_baseline_compares_with_its_own_pool"),

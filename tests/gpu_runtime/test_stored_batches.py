@@ -47,7 +47,9 @@ def answers_of(calls: Sequence[CallView]) -> list[SampledAnswer]:
     return [answer for call in calls for answer in call.completions]
 
 
-@pytest.mark.parametrize("options", [{}, {"mask_truncated": True}, {"kl_coef": 0.1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"mask_truncated": True}, {"train_calls_without_tools": False}, {"kl_coef": 0.1}]
+)
 def test_samples_made_of_documents_are_those_that_were_trained(texts: TokenTexts, options: dict) -> None:
     draw = random.Random(str(options))
     plane = FakeControlPlane(port=1).assignment() | {"config": {"grpo_n": 2, "tasks_per_batch": 8} | options}
@@ -66,7 +68,11 @@ def test_samples_made_of_documents_are_those_that_were_trained(texts: TokenTexts
             packed = document_pack(episode_document(member.record, member.calls, texts))
             document = json.loads(gzip.decompress(packed))
             samples += episode_samples(
-                document, advantages=advantages, group=index, with_truncated=not config.mask_truncated
+                document,
+                advantages=advantages,
+                group=index,
+                with_truncated=not config.mask_truncated,
+                with_side=config.train_calls_without_tools,
             )
         made += samples_finish(samples, has_kl_loss=config.has_kl_loss)
     lines = [json.loads(line) for line in batch_lines(KeptBatch("4", trained, "journaled"), assignment)]

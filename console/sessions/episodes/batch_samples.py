@@ -23,7 +23,7 @@ Sets = Sequence[str | None]  # of each token the set that it was chosen from; No
 
 
 def episode_samples(
-    document: Mapping[str, Any], *, advantages: Mapping[str, float], group: int, with_truncated: bool
+    document: Mapping[str, Any], *, advantages: Mapping[str, float], group: int, with_truncated: bool, with_side: bool
 ) -> list[dict[str, Any]]:
     """The fields of each BatchSample but ``in_gradient``, in the trainer's order. ``advantages`` are by call."""
     episode = _Episode(
@@ -34,6 +34,7 @@ def episode_samples(
         after=trainer_logprobs_after(document),
         advantages=advantages,
         with_truncated=with_truncated,
+        with_side=with_side or not any(call["options"].get("tools") for call in document["calls"]),
     )
     made = [_sample(timeline, episode) for timeline in document["timelines"]]
     trained = [sum(sample["mask"]) for sample in made]
@@ -67,6 +68,11 @@ class _Episode:
     after: Trainer
     advantages: Mapping[str, float]
     with_truncated: bool
+    with_side: bool
+
+    def is_trained(self, run: Run) -> bool:
+        has_tools = bool(self.calls[run["call"]][1]["options"].get("tools"))
+        return (self.with_truncated or not self.is_truncated(run)) and (self.with_side or has_tools)
 
     def is_truncated(self, run: Run) -> bool:
         answers = self.calls[run["call"]][1]["answers"]
@@ -135,7 +141,7 @@ def _trained_runs(timeline: Mapping[str, Any], episode: _Episode) -> Iterator[Ru
     """Those of answers, in the order in which these were recorded."""
     runs = (run for run in timeline["runs"] if run["call"] is not None)
     for run in sorted(runs, key=lambda run: (episode.calls[run["call"]][0], run["answer"])):
-        if episode.with_truncated or not episode.is_truncated(run):
+        if episode.is_trained(run):
             yield run
 
 

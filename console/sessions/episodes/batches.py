@@ -67,7 +67,11 @@ def batch_read(*, project: Project, session_id: str, name: str) -> StoredBatch:
             document = _document(record)
             advantages = _advantages(record, document)
             made += episode_samples(
-                document, advantages=advantages, group=index, with_truncated=not config.mask_truncated
+                document,
+                advantages=advantages,
+                group=index,
+                with_truncated=not config.mask_truncated,
+                with_side=config.train_calls_without_tools,
             )
             _write(episodes, [_episode(record, document, index)])
         finished = samples_finish(made, has_kl_loss=config.has_kl_loss)

@@ -2340,6 +2340,11 @@ export interface components {
             episode_id: string;
             /** Idle Timeout S */
             idle_timeout_s: number;
+            /**
+             * Max Context Length
+             * @description Tokens of a prompt and its answer; null: not known.
+             */
+            max_context_length: number | null;
             /** Model */
             model: string;
             /** Policy Version */
@@ -4592,6 +4597,12 @@ export interface components {
              */
             tis_mode?: "truncate" | "mask";
             /**
+             * Train Calls Without Tools
+             * @description Train the calls without tools of an episode that has others with them: coding agents write titles and summaries so.
+             * @default true
+             */
+            train_calls_without_tools?: boolean;
+            /**
              * Trainer Ranks
              * @description Trainer processes (one per device).
              * @default 1
@@ -4712,6 +4723,7 @@ export interface components {
              *       "tis_cap": null,
              *       "tis_level": "token",
              *       "tis_mode": "truncate",
+             *       "train_calls_without_tools": true,
              *       "trainer_ranks": 1,
              *       "unsupported_effort": "label",
              *       "unsupported_sampling": "refuse",

@@ -50,6 +50,7 @@ class SessionOptions(TypedDict, total=False):
     unsupported_sampling: Literal["refuse", "eval_only"]
     unsupported_effort: Literal["label", "refuse"]
     mask_truncated: bool
+    train_calls_without_tools: bool
     overlong_buffer: int
     model_names: Literal["own", "any"] | dict[str, str]
     logprobs_after_step: bool

@@ -181,6 +181,10 @@ class SessionConfig(Request):
     mask_truncated: bool = Field(
         False, description="Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline."
     )
+    train_calls_without_tools: bool = Field(  # on: an agent that reasons in one call and acts in another learns both
+        True, description="Train the calls without tools of an episode that has others with them: coding agents write "
+        "titles and summaries so."
+    )  # fmt: skip
     overlong_buffer: int = Field(
         0, ge=0, le=1_048_576, description="Of the last so many tokens before max_tokens each costs a part of 1 reward."
     )

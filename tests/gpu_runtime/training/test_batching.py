@@ -212,6 +212,17 @@ def test_answers_that_were_cut_off_are_context_alone() -> None:
     assert sum(map(sum, (sample.mask_T for sample in batch_samples(batch(group), SessionConfig())))) == 4
 
 
+def test_calls_without_tools_are_left_out_on_request() -> None:
+    """A title beside a call with tools is no sample; of an episode without any tools every call is one."""
+    acts = replace(call("acts", [1], [2, 3]), options={"tools": [{"type": "function", "function": {"name": "f"}}]})
+    title = call("title", [7], [8], begun_at=1.0)
+    group = [episode(1, 1.0, acts, title), episode(2, 0.0, replace(title, id="alone"))]
+    for config, trained in (({}, [[2, 3], [8], [8]]), ({"train_calls_without_tools": False}, [[2, 3], [8]])):
+        samples = batch_samples(batch(group), SessionConfig(**config))
+        found = [[t for t, mask in zip(s.token_ids_T, s.mask_T, strict=True) if mask] for s in samples]
+        assert found == trained, config
+
+
 def test_long_answers_cost_a_part_of_the_reward() -> None:
     """max_tokens 8, buffer 4: six tokens cost a half, and each call its own length."""
     group = [episode(1, 1.0, call("a", [1], [2] * 6)), episode(2, 1.0, call("b", [1], [3]))]
