@@ -36,6 +36,7 @@ class EpisodeKeys:
             policy_version=policy_version,
             idle_timeout_s=self._assignment.config.episode_idle_timeout_s,
             deadline_s=max(0.0, record.deadline_at - self._now()),
+            max_context_length=self._assignment.config.max_context_length,
         )
 
     def episode_of(self, key: str) -> str:

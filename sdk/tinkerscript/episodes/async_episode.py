@@ -60,9 +60,9 @@ class AsyncEpisode(NamedArguments):
         """As Episode.async_openai()."""
         return self._episode.async_openai(**options)
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, agent: str | None = None) -> dict[str, str]:
         """As Episode.environment()."""
-        return self._episode.environment()
+        return self._episode.environment(agent)
 
     async def end(self, output: Any) -> EpisodeView:
         """As Episode.end()."""

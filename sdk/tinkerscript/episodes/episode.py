@@ -1,26 +1,23 @@
 """One run of an agent on one task: where its LLM calls go, and how it ends."""
 
 import logging
-import os
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from tinkerscript.arguments import NamedArguments
 from tinkerscript.connection.http_client import certificates
-from tinkerscript.connection.proxies import is_loopback, proxy_for
+from tinkerscript.connection.proxies import proxy_for
 from tinkerscript.connection.session_api import LEAVE_RETRY_S
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeView
 
+from .agent_environment import agent_environment
 from .episode_state import EpisodeState
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
-NOT_FOR_AGENTS = {"TINKERSCRIPT_API_KEY", "ANTHROPIC_AUTH_TOKEN"}
 log = logging.getLogger("tinkerscript")
 
 
@@ -109,28 +106,16 @@ class Episode(NamedArguments):
         """
         return self._state.abandon(reason)
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, agent: str | None = None) -> dict[str, str]:
         """This process's environment with the episode's address and key in it, for an agent that is a program.
 
-        It has what OpenAI's and Anthropic's clients read, and not the API key of the session's owner.
+        It has what OpenAI's and Anthropic's clients read, and not the API key of the session's owner. ``agent``, one of
+        ``claude-code``, ``codex``, ``openhands`` and ``mini-swe-agent``, adds what that one reads, and what keeps it
+        from sending anything elsewhere. Raises InvalidRequest for any other.
 
-        Example: ``subprocess.run(["my-agent", task], env=episode.environment(), check=True)``
+        Example: ``subprocess.run(["claude", "-p", task], env=episode.environment("claude-code"), check=True)``
         """
-        anthropic = self.base_url.removesuffix("/v1")
-        ours = {
-            "OPENAI_BASE_URL": self.base_url,
-            "OPENAI_API_BASE": self.base_url,
-            "OPENAI_API_KEY": self.api_key,
-            "OPENAI_MODEL": self.model,
-            "ANTHROPIC_BASE_URL": anthropic,
-            "ANTHROPIC_API_KEY": self.api_key,
-            "ANTHROPIC_MODEL": self.model,
-        }
-        if is_loopback(self.base_url):
-            past_proxies = ",".join(filter(None, [os.environ.get("NO_PROXY"), httpx.URL(self.base_url).host]))
-            ours |= {"NO_PROXY": past_proxies, "no_proxy": past_proxies}
-        kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_AGENTS}
-        return kept | ours
+        return agent_environment(self._begun, agent)
 
     def heartbeat(self) -> EpisodeView:
         """Say now that the agent is alive; tried again while the server is away, as every request is.

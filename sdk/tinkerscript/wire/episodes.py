@@ -52,6 +52,7 @@ class EpisodeBegun(Response):
     policy_version: int
     idle_timeout_s: float
     deadline_s: float = Field(description="Seconds from now until the episode expires, whatever it does.")
+    max_context_length: int | None = Field(None, description="Tokens of a prompt and its answer; null: not known.")
 
 
 class WorkflowOutput(Request):

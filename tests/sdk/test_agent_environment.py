@@ -1,0 +1,37 @@
+"""What an agent that is a program finds in its environment."""
+
+import pytest
+
+from tinkerscript import InvalidRequest
+from tinkerscript.episodes.agent_environment import AGENTS, agent_environment
+from tinkerscript.wire.episodes import EpisodeBegun
+
+BEGUN = EpisodeBegun(
+    episode_id="epi_1", api_key="tml-ep-1", base_url="https://lab.example.org/openai/v1", model="base",
+    policy_version=0, idle_timeout_s=1.0, deadline_s=1.0, max_context_length=32_768,
+)  # fmt: skip
+OWNERS = {"TINKERSCRIPT_API_KEY": "tml-owner", "ANTHROPIC_AUTH_TOKEN": "another", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize("agent", [None, *AGENTS])
+def test_an_agent_has_the_episodes_address_and_key_and_no_other(agent: str | None) -> None:
+    found = agent_environment(BEGUN, agent, OWNERS)
+    assert found["OPENAI_BASE_URL"] == "https://lab.example.org/openai/v1" and found["PATH"] == "/bin"
+    assert found["ANTHROPIC_BASE_URL"] == "https://lab.example.org/openai", "Anthropic's clients add /v1"
+    assert "tml-owner" not in found.values() and "another" not in found.values()
+    assert {value for name, value in found.items() if name.endswith(("_KEY", "_TOKEN"))} == {"tml-ep-1"}
+
+
+def test_claude_code_has_one_key_and_the_sessions_length() -> None:
+    found = agent_environment(BEGUN, "claude-code", OWNERS)
+    assert found["ANTHROPIC_AUTH_TOKEN"] == "tml-ep-1" and "ANTHROPIC_API_KEY" not in found
+    assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32768"
+    assert found["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == found["DISABLE_AUTOUPDATER"] == "1"
+    older = agent_environment(BEGUN.model_copy(update={"max_context_length": None}), "claude-code", OWNERS)
+    assert "CLAUDE_CODE_MAX_CONTEXT_TOKENS" not in older
+
+
+def test_an_unknown_agent_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        agent_environment(BEGUN, "cloud-code", OWNERS)
+    assert "'cloud-code'" in str(caught.value) and "claude-code, codex, openhands" in caught.value.hint
