@@ -113,6 +113,15 @@ def test_no_file_is_too_long_to_be_read_at_once():
     assert too_long == {}
 
 
+def test_generated_data_is_the_same_in_every_run_and_no_clock_bounds_it():
+    """Every test over generated data has the settings of tests/support/generated.py."""
+    for name, text in python("tests").items():
+        for node in ast.walk(ast.parse(text)) if "@given(" in text else ():
+            decorators = [ast.unparse(each) for each in getattr(node, "decorator_list", [])]
+            if any(each.startswith("given(") for each in decorators):
+                assert "any_speed" in " ".join(decorators), f"{name}: {node.name}"
+
+
 def test_no_folder_is_too_large_to_be_known():
     names = [name for name in python(*PACKAGES) if not name.endswith("/__init__.py") and "/migrations/" not in name]
     counts = Counter(name.rpartition("/")[0] for name in names)
