@@ -199,6 +199,12 @@ def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
     return store.endpoint_url
 
 
+@pytest.fixture(params=["memory_store", pytest.param("embedded_s3", marks=pytest.mark.system)])
+def any_store(request: pytest.FixtureRequest) -> str:
+    """The address of a store: the test runs with one in this process, and with the embedded one."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture
 def memory_store(monkeypatch: pytest.MonkeyPatch) -> str:
     """A store in this process, with an empty bucket, in the place of the embedded one; its address."""

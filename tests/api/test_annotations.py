@@ -106,7 +106,7 @@ def test_each_person_says_of_an_episode_what_they_think_and_it_is_found(
     assert "thought" not in str(list(kept.values())), "words that can be taken back are in no record"
 
 
-def test_an_export_has_what_is_said_of_its_episodes(owner: Client, project, alice, embedded_s3) -> None:
+def test_an_export_has_what_is_said_of_its_episodes(owner: Client, project, alice, any_store) -> None:
     ids = factories.ids_make(project, alice)
     session = Session.objects.get(id=ids["session_id"])
     session.archive_parts.create(number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64)
@@ -116,7 +116,7 @@ def test_an_export_has_what_is_said_of_its_episodes(owner: Client, project, alic
     assert (said["episode_id"], said["comment"], said["thumb"]) == (ids["episode_id"], "look at this", None)
 
 
-def test_an_export_has_every_annotation_page_by_page(owner: Client, project, embedded_s3, monkeypatch) -> None:
+def test_an_export_has_every_annotation_page_by_page(owner: Client, project, any_store, monkeypatch) -> None:
     monkeypatch.setattr(annotations, "EXPORT_PAGE", 2)
     session = factories.session_make(project, state=SessionState.STOPPED)
     session.archive_parts.create(number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64)

@@ -45,7 +45,7 @@ def owner(alice) -> Client:
 
 
 @pytest.fixture
-def ended(project, alice, embedded_s3, tmp_path: Path) -> Session:
+def ended(project, alice, any_store, tmp_path: Path) -> Session:
     return ended_make(project, alice, tmp_path)
 
 

@@ -33,7 +33,7 @@ Route = tuple[str, str]  # method, path
 
 
 @pytest.fixture
-def ids(project, alice, embedded_s3) -> dict[str, str]:
+def ids(project, alice, memory_store) -> dict[str, str]:
     """Something of alice's of every kind."""
     return factories.ids_make(project, alice)
 
@@ -82,6 +82,7 @@ def test_each_role_gets_what_it_may(role, ids, project) -> None:
     assert differences(CASES, expected, given) == []
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("role", Role)
 def test_a_key_gets_what_its_maker_may(role, ids, project, client_for) -> None:
     user = factories.member_make(project, "nora", role)
@@ -99,6 +100,7 @@ def test_a_key_gets_what_its_maker_may(role, ids, project, client_for) -> None:
     assert differences(CASES, expected, lambda *route: ask(client, *route, ids, CASES[route])) == []
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("by_key", [False, True])
 def test_an_outsider_gets_not_found(by_key, ids, bob, client_for) -> None:
     own = Project.objects.get(memberships__user=bob)
@@ -114,6 +116,7 @@ def test_an_outsider_gets_not_found(by_key, ids, bob, client_for) -> None:
     assert differences(routes, lambda _: (404,), given) == []
 
 
+@pytest.mark.smoke
 def test_another_project_of_the_same_person_is_another_tenant(ids, alice, client_for) -> None:
     client = client_for(factories.key_make(project_create(user=alice, name="second"), alice, list(Scope)))
 

@@ -183,7 +183,7 @@ def test_the_tier_of_a_test_is_read_as_pytest_chooses_it() -> None:
     slow = {
         "tests/api/test_auth.py": "name a test, not a file",
         "tests/console/test_uploads.py::test_a_presigned_url_expires": "it is marked system",
-        "tests/api/test_annotations.py::test_an_export_has_what_is_said_of_its_episodes": "it asks for embedded_s3",
+        "tests/api/test_store_links.py::test_a_part_is_written_by_put": "it asks for embedded_s3",
         "tests/gpu_runtime/test_grammar_budget.py::test_it_ends_within_its_budget_and_a_quick_one_goes_on": "engine",
         "tests/e2e/test_private_files.py::test_nothing_that_a_server_writes_is_open_to_another_user": "starts servers",
     }

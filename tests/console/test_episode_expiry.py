@@ -34,7 +34,7 @@ OF_EPISODES = (EpisodeRecord, EpisodePack, EpisodeAnnotation, EpisodeTextBlock, 
 
 
 @pytest.fixture
-def old(project, alice, embedded_s3, tmp_path: Path, settings) -> Session:
+def old(project, alice, any_store, tmp_path: Path, settings) -> Session:
     """A session with episodes everywhere that ended eleven days ago; episodes are kept for ten."""
     settings.EPISODE_DAYS = 10
     session = ended_make(project, alice, tmp_path)
