@@ -52,6 +52,16 @@ def complete(journal: Journal, episode_id: str, reward: float = 1.0, **options) 
     journal.episodes.end(episode_id, WorkflowOutput(reward=reward), REPORT)
 
 
+def test_an_episode_has_the_versions_of_its_oldest_and_its_newest_token(journal: Journal) -> None:
+    begin(journal, "e1")
+    for name, versions in (("c1", (3, 5)), ("c2", (2, 4)), ("c3", (4, 4))):
+        made = call(name, "e1")
+        answers = tuple(replace(answer, versions_T=versions) for answer in made.completions)
+        journal.calls.record(replace(made, completions=answers))
+    record = journal.episodes.get("e1")
+    assert record is not None and (record.version_first, record.version_last) == (2, 5)
+
+
 def test_call_comes_back_as_it_was_recorded(journal: Journal) -> None:
     begin(journal, "e1", task=None)
     written = call("c1", "e1", request_id="r1", body_sha256="b", agent="a", options={"n": 1}, drift={"reason": "x"})

@@ -26,6 +26,12 @@ def test_task_with_twice_as_many_episodes_makes_two_groups() -> None:
     assert [[episode.seq for episode in group] for group in groups] == [[1, 2], [3, 4]]
 
 
+def test_a_group_that_waited_too_long_is_taken_as_it_is_and_one_episode_alone_is_not() -> None:
+    pair, lone = [record(1, "a", 1), record(2, "a", 2)], [record(3, "b", 3)]
+    assert full_groups([*pair, *lone], 3, overdue_before=0.5) == []  # all ended at 1
+    assert full_groups([*pair, *lone], 3, overdue_before=1.0) == [pair]
+
+
 def test_staleness_counts_from_the_oldest_token() -> None:
     waiting = [record(1, "a", 1, version=3), record(2, "a", 2, version=5)]
     assert stale_episodes(waiting, policy_version=5, max_staleness=2) == []
