@@ -27,10 +27,13 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+TENANTS = ("console.sqlite3", "server.log", "s3/data/tinkerscript_1.dat", "runtimes/ses_1/log", "mail/1", "logs/1")
+
+
 def open_folder(parent: Path) -> Path:
     """As an installer left it."""
     data = parent / "data"
-    for name in ("console.sqlite3", "server.log", "s3/data/tinkerscript_1.dat", "models/small/model.safetensors"):
+    for name in (*TENANTS, "models/small/model.safetensors"):
         path = data / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("tenant")
@@ -67,9 +70,8 @@ def test_files_that_others_could_read_are_closed_and_base_models_stay_as_they_ar
     data = open_folder(tmp_path)
     (data / "link").symlink_to(ROOT / "README.md")
     before = mode(ROOT / "README.md")
-    assert data_files_close(data) == 5  # console.sqlite3, server.log, s3, s3/data and its file
-    for path in (data / "console.sqlite3", data / "server.log", data / "s3/data/tinkerscript_1.dat"):
-        assert mode(path) == 0o600
+    assert data_files_close(data) == len(TENANTS) + 6  # and their folders
+    assert {name: mode(data / name) for name in TENANTS} == dict.fromkeys(TENANTS, 0o600)
     assert mode(data / "s3/data") == 0o700 and mode(data / "models/small/model.safetensors") == 0o644
     assert mode(ROOT / "README.md") == before and data_files_close(data) == 0
 

@@ -1,5 +1,6 @@
 """Rotating the server's secrets ends no sign-in, no second factor and no open episode, wherever it is interrupted."""
 
+import os
 import stat
 import time
 from contextlib import contextmanager
@@ -244,6 +245,16 @@ def test_an_interruption_at_any_step_loses_nothing_and_it_can_be_done_again(
     assert is_in(client)
     rotate(server, *arguments)
     assert is_in(client) and code_is_taken(factor)
+
+
+def test_a_secret_is_on_the_disk_with_its_name_when_it_is_replaced(server, tmp_path, monkeypatch) -> None:
+    synced = []
+    monkeypatch.setattr(
+        "console.config.private_files.os.fsync", lambda of: synced.append(os.readlink(f"/proc/self/fd/{of}"))
+    )
+    replace(tmp_path / "secret_key", "another")
+    draft, folder = synced
+    assert draft.startswith(f"{tmp_path}/") and folder == str(tmp_path)
 
 
 def test_a_full_disk_leaves_the_secret_and_no_draft(server, tmp_path, monkeypatch) -> None:

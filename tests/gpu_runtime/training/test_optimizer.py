@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
-from gpu_runtime.training.optimizer import GuardedAdamW, learning_rate
+from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
+from gpu_runtime.training.models.adam import adam_make, adam_step
+from gpu_runtime.training.optimizer import GuardedAdamW, learning_rate, loop_adam
 from tinkerscript.wire.config import SessionConfig
 
 CPU = torch.device("cpu")
@@ -70,3 +72,50 @@ def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing(value):
     y.grad = torch.ones(2)
     optimizer.step()
     assert not optimizer.refused and x.tolist() != [1.0, 1.0]
+
+
+def test_the_loop_asks_for_a_step_with_every_option_of_its_session():
+    config = SessionConfig(
+        learning_rate=1e-3, adam_beta1=0.7, adam_beta2=0.8, adam_eps=1e-3, weight_decay=0.1, grad_clip=0.4,
+        warmup_steps=1,
+    )  # fmt: skip
+    assert loop_adam(config, 1) == AdamParams(5e-4, 0.7, 0.8, 1e-3, 0.1, 0.4)
+
+
+def test_a_gradient_whose_norm_is_beyond_the_limit_changes_nothing():
+    x = torch.ones(2, requires_grad=True)
+    optimizer = GuardedAdamW([x], SessionConfig(), CPU)
+    optimizer.param_groups[0]["lr"] = 0.1
+    optimizer.most_norm, optimizer.global_norm = 5.0, lambda: 5.1
+    x.grad = torch.ones(2)
+    optimizer.step()
+    assert optimizer.refused and x.tolist() == [1.0, 1.0]
+    optimizer.global_norm = lambda: 5.0
+    optimizer.step()
+    assert not optimizer.refused and x.tolist() != [1.0, 1.0]
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+def test_a_step_of_a_client_is_that_of_adamw_with_its_own_parameters(clip):
+    params = AdamParams(0.01, 0.7, 0.8, 1e-3, 0.1, clip)
+    x, idle = torch.tensor([2.0, -1.0], requires_grad=True), torch.ones(1, requires_grad=True)
+    optimizer, m, v, expected = adam_make([x, idle]), torch.zeros(2), torch.zeros(2), x.detach().clone()
+    for step, gradient in enumerate((torch.tensor([3.0, -4.0]), torch.tensor([0.0, 0.1])), start=1):
+        x.grad = gradient.clone()
+        norm = gradient.norm().item()
+        assert adam_step(optimizer, params)["grad_norm"] == pytest.approx(norm)
+        used = gradient * min(1.0, clip / (norm + 1e-6)) if clip else gradient
+        m, v = 0.7 * m + 0.3 * used, 0.8 * v + 0.2 * used**2
+        expected = expected * (1 - 0.01 * 0.1)
+        expected = expected - 0.01 * (m / (1 - 0.7**step)) / ((v / (1 - 0.8**step)).sqrt() + 1e-3)
+        torch.testing.assert_close(x.detach(), expected)
+        assert x.grad is None, "the gradient is forgotten"
+    assert idle.item() == pytest.approx((1 - 0.01 * 0.1) ** 2), "what has no gradient decays as the rest"
+
+
+def test_a_clients_gradient_that_is_not_finite_is_refused_and_forgotten():
+    x = torch.ones(2, requires_grad=True)
+    x.grad = torch.tensor([1.0, math.nan])
+    with pytest.raises(InvalidTrainingInput, match="not finite"):
+        adam_step(adam_make([x]), AdamParams())
+    assert x.grad is None and x.tolist() == [1.0, 1.0]

@@ -1,0 +1,98 @@
+"""A row's scores and its loss, with a model of one table in the place of a language model."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.journal.allowed_tokens import set_pack
+from gpu_runtime.training.objective.regularizers import kl_estimate
+from gpu_runtime.training.objective.row_loss import STATISTICS, LoopInputs, row_loss
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.tensors import RowTensors
+from tinkerscript.wire.config import SessionConfig
+
+CPU = torch.device("cpu")
+VOCABULARY, WIDTH = 8, 5
+IDS = (3, 1, 6, 2)
+
+
+class Table(nn.Module):
+    """What follows a token depends on that token alone."""
+
+    def __init__(self, **after_head: float) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(**after_head))
+        draw = torch.Generator().manual_seed(5)
+        self.embeddings = nn.Parameter(torch.randn(VOCABULARY, WIDTH, generator=draw))
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.head.weight = nn.Parameter(torch.randn(VOCABULARY, WIDTH, generator=draw))
+
+    def get_decoder(self):
+        return lambda input_ids, **_: SimpleNamespace(last_hidden_state=self.embeddings[input_ids])
+
+    def get_output_embeddings(self):
+        return self.head
+
+
+def row_of(**sampled) -> RowTensors:
+    sample = Sample(IDS, (0, 1, 1, 1), (0.0, -1.0, -2.0, -0.5), 0.7, 1.0, 0, **sampled)
+    data = sample_data([sample], [0.25])
+    return RowTensors.of(pack_row(data, [0]), data, CPU)
+
+
+@pytest.mark.parametrize(
+    ("after_head", "changed"),
+    [
+        ({}, lambda logits: logits),
+        ({"logits_scaling": 4.0}, lambda logits: logits / 4),
+        ({"logit_scale": 0.5}, lambda logits: logits * 0.5),
+        ({"final_logit_softcapping": 2.0}, lambda logits: 2 * torch.tanh(logits / 2)),
+    ],
+)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("allowed", [None, (1, 4, 7)])
+def test_a_target_is_scored_under_the_distribution_that_it_was_sampled_from(
+    after_head, changed, temperature, allowed
+) -> None:
+    policy = Policy(Table(**after_head))
+    bound = None if allowed is None else set_pack(sum(1 << token for token in allowed).to_bytes(4, "little"))
+    row = row_of(temperatures_T=(1.0, *[temperature] * 3), allowed_T=(None, bound, None, None))
+    logits_KV = changed(policy.model.embeddings[list(IDS[:-1])] @ policy.model.head.weight.T) / temperature
+    if allowed is not None:
+        logits_KV = logits_KV.clone()
+        logits_KV[0, [token for token in range(VOCABULARY) if token not in allowed]] = -torch.inf
+    wanted_KV = logits_KV.log_softmax(dim=1)
+    entropy_K = -(wanted_KV.exp() * wanted_KV.nan_to_num(neginf=0.0)).sum(dim=1)
+    scores, entropies = policy(row, with_entropy=True)
+    torch.testing.assert_close(scores, wanted_KV[range(3), IDS[1:]], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(entropies, entropy_K, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(policy(row), scores)
+
+
+def test_a_rows_loss_is_the_weighted_sum_of_its_parts() -> None:
+    config = SessionConfig(
+        loss="grpo", clip_low=0.2, clip_high=0.3, kl_coef=0.3, kl_base_coef=0.2, reference_decay=0.9, entropy_coef=0.1
+    )  # fmt: skip
+    row = row_of()
+    logprobs_K, entropy_K = torch.tensor([-1.2, -1.5, -0.4]), torch.tensor([0.9, 0.3, 0.5])
+    reference_K, base_K = torch.tensor([-1.0, -2.5, -0.1]), torch.tensor([-0.3, -1.0, -2.0])
+    scores = torch.stack([logprobs_K, entropy_K])
+    plain, stats = row_loss(config, LoopInputs.of(row), logprobs_K)
+    loss, _ = row_loss(
+        config, LoopInputs.of(row, reference_K=reference_K, base_K=base_K, entropy_coef=0.1), scores
+    )  # fmt: skip
+    terms_K = 0.3 * kl_estimate(config.kl_estimator, logprobs_K, reference_K)
+    terms_K = terms_K + 0.2 * kl_estimate(config.kl_estimator, logprobs_K, base_K) - 0.1 * entropy_K
+    torch.testing.assert_close(loss - plain, 0.25 * terms_K.sum())
+    ratio_K = torch.exp(logprobs_K - torch.tensor([-1.0, -2.0, -0.5]))
+    clipped_K = ratio_K.clamp(0.8, 1.3)
+    torch.testing.assert_close(plain, -0.25 * 0.7 * torch.minimum(ratio_K, clipped_K).sum())
+    told = dict(zip(STATISTICS, stats.tolist(), strict=True))
+    gap_K = ratio_K - 1 - ratio_K.log()  # k3, on tokens that the engine sampled
+    assert told["kl_engine"] == pytest.approx(gap_K.sum().item(), rel=1e-5)
+    assert told["tokens_trained"] == told["tokens_free"] == 3.0
