@@ -12,13 +12,12 @@ import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
 from gpu_runtime.failures.input_errors import is_of_input, said
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
-from gpu_runtime.processes.giving_way import give_way
 from gpu_runtime.processes.network import interface_toward
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.rendezvous import rendezvous_open
@@ -26,12 +25,11 @@ from gpu_runtime.processes.strangers import strangers_refuse
 
 from .cpu.malloc import heap_keep
 from .nodes.same_model import same_model_verify
+from .rank_loading import loading
 from .rank_spec import RankSpec
 
 if TYPE_CHECKING:
     from .trainer import RankTrainer
-
-ResultT = TypeVar("ResultT")
 
 # Seconds that a rank waits in a collective for the others, whose shares differ in length. torch has 600 for NCCL and
 # 1800 for gloo. What makes no progress is ended before, by the parent's deadlines (ranks.py) and by its watchdog.
@@ -135,15 +133,6 @@ def rank_load(spec: RankSpec) -> "RankTrainer":
     if spec.world_size > 1:
         strangers_refuse()  # among the groups that DeepSpeed has made meanwhile
     return trainer
-
-
-def loading(spec: RankSpec, work: Callable[[], ResultT]) -> ResultT:
-    """What ``work`` returns, which reads weights or a state while an engine beside it serves calls: it gives way.
-
-    Not among several ranks, whose groups have threads that would keep the priority at which they were made; on a GPU
-    there is nothing to gain.
-    """
-    return give_way(work) if spec.device == "cpu" and spec.world_size == 1 else work()
 
 
 def _process_group_make(spec: RankSpec, backend: str) -> None:

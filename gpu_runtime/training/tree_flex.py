@@ -16,7 +16,8 @@ from transformers.integrations.flex_attention import flex_attention_forward
 
 from gpu_runtime.errors import ModelUnsupported
 
-from .cpu.tree_attention import UNKNOWN_OPTIONS, node_depths
+from .cpu.tree_attention import UNKNOWN_OPTIONS
+from .cpu.tree_blocks import node_depths
 
 FLEX = "tree_flex"
 BLOCK = 128  # tokens; FlexAttention's own default

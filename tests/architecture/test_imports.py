@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "vllm", "deepspeed", "transformers")
@@ -34,3 +37,13 @@ def test_a_runtimes_gateway_journal_and_agent_load_neither_torch_nor_django(tmp_
     names += ["gpu_runtime.training.grpo", "gpu_runtime.training.batching", "support.gateway_harness"]
     assert "gpu_runtime.gateway.app" in names
     assert loaded_by(f"import {', '.join(names)}", tmp_path) == "[]"
+
+
+def test_no_files_import_each_other():
+    """Within a function or for a type counts too: a reader of one would have to know the other first."""
+    graph = grimp.build_graph("api", "console", "gpu_runtime", "tinkerscript", cache_dir=None)
+    order = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    try:
+        order.prepare()
+    except CycleError as error:
+        raise AssertionError(f"a circle of imports: {' <- '.join(error.args[1])}") from None

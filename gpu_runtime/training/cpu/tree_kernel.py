@@ -8,24 +8,16 @@ Shapes: N nodes, H query heads, G key/value heads, D head size, a multiple of a 
 """
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gpu_runtime.native.compiled import SIDE, compiled, is_suited
 
-if TYPE_CHECKING:
-    from .tree_attention import QueryBlock, Tree
+from .tree_blocks import KernelBlocks, Tree
 
 NAME = "tree_attention"
-
-
-class _Block(ctypes.Structure):
-    """``struct block`` of the C file."""
-
-    _fields_ = [("key", ctypes.c_void_p), *((name, ctypes.c_size_t) for name in ("first", "last", "keys", "common"))]
 
 
 class _View(ctypes.Structure):
@@ -47,25 +39,6 @@ class _Attention(ctypes.Structure):
         *((name, ctypes.c_size_t) for name in ("count", "nodes", "heads", "groups", "size")),
         ("scale", ctypes.c_float),
     ]
-
-
-@dataclass(frozen=True)
-class KernelBlocks:
-    """A row's blocks as the C file reads them; ``end_N`` and ``keys`` is what they point into."""
-
-    end_N: Tensor
-    keys: tuple[Tensor, ...]
-    blocks: ctypes.Array[_Block]
-
-    @classmethod
-    def of(cls, end_N: Tensor, blocks: "tuple[QueryBlock, ...]") -> "KernelBlocks":
-        keys = tuple(
-            torch.cat([torch.arange(first, last, dtype=torch.int32) for first, last in block.ranges])
-            for block in blocks
-        )
-        pairs = zip(blocks, keys, strict=True)
-        made = [_Block(each.data_ptr(), block.first, block.last, len(each), block.common) for block, each in pairs]
-        return cls(end_N.to(torch.int32), keys, (_Block * len(made))(*made))
 
 
 class KernelAttention(torch.autograd.Function):
@@ -96,7 +69,7 @@ class KernelAttention(torch.autograd.Function):
         return grad_query, grad_key, grad_value, None, None
 
 
-def kernel_can(query_NHD: Tensor, tree: "Tree", window: int | None, softcap: float | None) -> bool:
+def kernel_can(query_NHD: Tensor, tree: Tree, window: int | None, softcap: float | None) -> bool:
     """Whether the kernel computes this layer; one that hides ancestors by a window, or caps its scores, it does not."""
     return (
         softcap is None

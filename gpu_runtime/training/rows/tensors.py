@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_runtime.journal.allowed_tokens import set_bits, sets_number
 from gpu_runtime.model_interfaces import Datum
-from gpu_runtime.training.cpu.tree_attention import Tree, tree_of
+from gpu_runtime.training.cpu.tree_blocks import Tree, tree_of
 from gpu_runtime.training.tree_flex import FlexTree, flex_tree_of
 
 from .packing import TreeRow

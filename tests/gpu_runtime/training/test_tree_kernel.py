@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gpu_runtime.native.compiled import SIDE, compiled
 from gpu_runtime.training.cpu import tree_kernel
-from gpu_runtime.training.cpu.tree_attention import TreeAttention, tree_of
+from gpu_runtime.training.cpu.tree_attention import TreeAttention
+from gpu_runtime.training.cpu.tree_blocks import tree_of
 from gpu_runtime.training.cpu.tree_kernel import KernelAttention, kernel_can
 from support.forests import ends
 from support.generated import any_speed
