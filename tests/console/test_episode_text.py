@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.sessions.episodes import selectors, text_blocks
-from console.sessions.episodes.in_order import read_in_order
 from console.sessions.episodes.models import EpisodeTextBlock
 from console.sessions.models import EpisodeRecord, Session
 from console.sessions.runtime import episode_reports, leases
@@ -132,23 +131,3 @@ def test_a_report_without_new_text_writes_no_block(many) -> None:
         save(many, row(70, fate="waiting", answer="a Xylophone", agents=["solver"]))
     written = [one["sql"] for one in queries.captured_queries if "INSERT" in one["sql"]]
     assert len(written) == 1 and "episodetextblock" not in written[0]
-
-
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no statistics, and walks an index")
-def test_postgresql_reads_what_most_have_in_the_order_of_the_list_and_does_not_sort_all(many) -> None:
-    walk = "SET LOCAL enable_sort = off"
-    common, others = [Filter(text="the usual"), Filter(agent="solver")], [Filter(text="xylophone"), Filter()]
-    for only, walks in [*((each, True) for each in common), *((each, False) for each in others)]:
-        for sort in (EpisodeSort.NEWEST, EpisodeSort.LONGEST):
-            with CaptureQueriesContext(connection) as asked:
-                selectors.episode_list(project=many.project, session_id=many.id, only=only, sort=sort)
-            said = [query["sql"] for query in asked]
-            assert (walk in said) == walks, only
-            if walks:
-                with read_in_order(is_common=True), connection.cursor() as cursor:
-                    cursor.execute("EXPLAIN " + said[said.index(walk) + 1])
-                    plan = [line for (line,) in cursor.fetchall()]
-                assert not any("Sort" in line for line in plan), plan
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW enable_sort")
-        assert cursor.fetchone() == ("on",)

@@ -9,10 +9,9 @@ from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
 
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
-from console.sessions.episodes.in_order import read_in_order
 from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import agent_mark
-from console.sessions.episodes.text_blocks import is_in_most, may_have
+from console.sessions.episodes.text_blocks import may_have
 from console.sessions.models import EpisodeRecord, Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
@@ -74,8 +73,7 @@ def episode_list(
     if cursor is not None:
         episodes = _after(episodes, by, grows, cursor)
     sign = "" if grows else "-"
-    with read_in_order(is_common=bool(only.text or only.agent) and is_in_most(episodes)):
-        page = list(episodes.order_by(*dict.fromkeys((sign + by, sign + "seq")))[: limit + 1])
+    page = list(episodes.order_by(*dict.fromkeys((sign + by, sign + "seq")))[: limit + 1])
     more = _cursor(page[limit - 1], column) if len(page) > limit else None
     return page[:limit], more
 

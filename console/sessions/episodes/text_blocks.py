@@ -57,15 +57,10 @@ def may_have(session: Session, episodes: QuerySet[EpisodeRecord], text: str) -> 
     if min(len(without), len(within)) > MOST_NAMED:
         return episodes
     # All indexes end with ``seq``: this is looked at before a row is read.
-    block = ExpressionWrapper(F("seq") / BLOCK, BigIntegerField())
+    episodes = episodes.alias(block=ExpressionWrapper(F("seq") / BLOCK, BigIntegerField()))
     if len(within) < len(without):
-        return episodes.alias(few_blocks=block).filter(few_blocks__in=within)
-    return episodes.alias(block=block).exclude(block__in=without)
-
-
-def is_in_most(episodes: QuerySet[EpisodeRecord]) -> bool:
-    """Whether what ``may_have`` left has the text in most blocks of the session."""
-    return "few_blocks" not in episodes.query.annotations
+        return episodes.filter(block__in=within)
+    return episodes.exclude(block__in=without)
 
 
 def _blocks_without(session: Session, text: str) -> set[int]:
