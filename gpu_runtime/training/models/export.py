@@ -1,5 +1,6 @@
 """A model as a Hugging Face folder that transformers and vLLM load as it is."""
 
+import json
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig
+from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.model_interfaces import LoraConfig
+from gpu_runtime.weights.older_keys import older_keys_add
+from tinkerscript.wire.training.model_proof import NAME, proof_of
 
 from .adapters import merged_weight
 
@@ -96,7 +99,19 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
             model.generation_config = generation
     if generation is not None:
         GenerationConfig.from_model_config(config).to_json_file(folder / "generation_config.json")
+    older_keys_add(folder)
     base_files_copy(Path(base), folder)
+    proof_write(Path(base), folder)
+
+
+def proof_write(base: Path, folder: Path) -> None:
+    """What was trained, for ``tinkerscript verify``: a base without a tokenizer has no such record."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(base)
+    except (OSError, ValueError):
+        return
+    config = json.loads((folder / "config.json").read_text())
+    (folder / NAME).write_text(json.dumps(proof_of(tokenizer, config, folder), ensure_ascii=False, indent=1) + "\n")
 
 
 def base_files_copy(base: Path, folder: Path) -> None:

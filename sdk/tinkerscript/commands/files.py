@@ -11,6 +11,7 @@ import typer
 
 from tinkerscript.downloads.checkpoints import model_to_reuse
 from tinkerscript.errors import InvalidRequest
+from tinkerscript.exporting.verify import folder_verify
 from tinkerscript.sessions.session import Session
 from tinkerscript.viewer.run_folder import RunFolder
 from tinkerscript.viewer.server import Viewer
@@ -71,6 +72,18 @@ def view(
             webbrowser.open(viewer.address)
         with contextlib.suppress(KeyboardInterrupt):
             viewer.serve_forever()
+
+
+def verify(folder: Annotated[Path, typer.Argument(help="A downloaded model.")]) -> None:
+    """Check that a model's files say what was trained: ids of texts, the chat template, theta.
+
+    Uses tokenizers and transformers, of whichever versions are installed. Ends with 1 where
+    something differs.
+    """
+    checks = folder_verify(folder)
+    rows_print(("checked", "found"), ((check.name, check.problem or "as trained") for check in checks))
+    if any(check.problem for check in checks):
+        raise typer.Exit(1)
 
 
 class GgufKind(StrEnum):
