@@ -96,7 +96,7 @@ async def serve_session(
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
     version = await learner.restore()
     tokenizer = await reading
-    renderer = Renderer(tokenizer)
+    renderer = Renderer(tokenizer, config=assignment.config)
     template_verify(renderer, assignment.base_model_path)
     template_report(agent.report, renderer)
     reporter = EpisodeReporter(assignment.config, agent, store, journal, batches, tokenizer, config.runtime_dir)
@@ -206,6 +206,7 @@ def tokenizer_load(folder: str) -> Tokenizer:
     head = AutoConfig.from_pretrained(folder).get_text_config().vocab_size
     if refusal := head_refusal(head, tokenizer.largest_id):
         raise ModelUnsupported(refusal)
+    tokenizer.size = max(tokenizer.size, head)  # the engine samples any id of the head: it may come back
     return tokenizer
 
 

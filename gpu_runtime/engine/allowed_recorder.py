@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.journal.allowed_tokens import UNKNOWN, AllowedSet, set_pack
 
@@ -52,6 +53,7 @@ class GrammarCompiler:
         from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
         if self._backend is None:
+            bounds_install()
             tokenizer = cached_tokenizer_from_config(model_config=self._vllm_config.model_config)
             self._backend = XgrammarBackend(self._vllm_config, tokenizer=tokenizer, vocab_size=self.vocabulary)
         return self._backend

@@ -7,6 +7,7 @@ from vllm.v1.executor import uniproc_executor
 from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
+from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import budget_install
 from gpu_runtime.engine.grammars.later import grammars_later
 from gpu_runtime.engine.over_nodes.part import network_choose, part_of
@@ -46,6 +47,7 @@ class BoundedMultiprocExecutor(MultiprocExecutor):
     def _init_executor(self) -> None:
         core_errors_keep()
         budget_install()
+        bounds_install()
         grammars_later()
         super()._init_executor()
 

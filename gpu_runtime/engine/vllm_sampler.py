@@ -267,9 +267,12 @@ def _outcome(output: "RequestOutput", order: SampleOrder) -> SampleOutcome:
 def _answer(completion: "CompletionOutput", top: int) -> SampledAnswer:
     ids = tuple(completion.token_ids)
     entries: Any = completion.logprobs or []
+    logprobs_T = tuple(entry[token].logprob for token, entry in zip(ids, entries, strict=True))
+    if wrong := [each for each in logprobs_T if not math.isfinite(each)]:
+        raise RequestRefused(f"the engine computed {wrong[0]} as the log-probability of a token that it sampled")
     return SampledAnswer(
         token_ids_T=ids,
-        logprobs_T=tuple(entry[token].logprob for token, entry in zip(ids, entries, strict=True)),
+        logprobs_T=logprobs_T,
         is_stopped=completion.finish_reason == "stop",
         top_T=tuple(_top(entry, top) for entry in entries) if top else (),
     )

@@ -4,6 +4,7 @@ layers."""
 from gpu_runtime.engine.cpu.inverse_sampling import sampling_install
 from gpu_runtime.engine.cpu.lazy_cache import cache_allocate_lazily
 from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
+from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.model_runner import runner_refusal
 from gpu_runtime.engine.raw_logprobs import raw_install
@@ -41,6 +42,7 @@ class EngineWorker(WeightReceiver):
     def grammars_bound(self, cpu_s: float = FOLLOW_CPU_S) -> None:
         """End calls whose grammar takes longer to be followed; called once, before the first request."""
         budget_install(cpu_s)
+        bounds_install()
 
     def layers_flatten(self) -> tuple[int, bool]:
         """Let the model's layers compute with less Python, where they are known; called once on a CPU.

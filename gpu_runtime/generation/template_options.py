@@ -6,6 +6,7 @@ from typing import Any, Literal
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import ChatRequest
+from gpu_runtime.generation.schemas.open_schemas import WARNING, open_request
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.harmony import EFFORTS
 from gpu_runtime.rendering.messages import normal
@@ -35,6 +36,8 @@ def prepare_chat(
     if unmet and unsupported_effort == "refuse":
         raise _unknown_effort(renderer, next(iter(unmet)))
     kept = {**labels, **unmet, **under.system_text.changes([normal(m) for m in request.messages])}
+    if found := open_request(request):
+        kept[WARNING] = found
     return PreparedChat(request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {})
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.errors import EngineBusy, RequestRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.processes.forking import process_context
@@ -131,6 +132,7 @@ def _serve(connection: Connection, vllm_config: "VllmConfig", cpu_s: float) -> N
     from vllm.tokenizers import cached_tokenizer_from_config
     from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
+    bounds_install()
     tokenizer = cached_tokenizer_from_config(model_config=vllm_config.model_config)
     backend = XgrammarBackend(vllm_config, tokenizer=tokenizer, vocab_size=vllm_config.model_config.get_vocab_size())
     resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + MAX_BYTES, resource.RLIM_INFINITY))

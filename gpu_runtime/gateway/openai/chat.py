@@ -7,7 +7,9 @@ from typing import Any
 
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat, Reader
+from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.sampling import stopped_by
+from gpu_runtime.generation.schemas.open_schemas import WARNING
 from gpu_runtime.generation.tools import NamedTool
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.journal.call_ids import CHAT, with_prefix
@@ -26,6 +28,8 @@ def chat_completion(prepared: PreparedChat, record: CallRecord) -> dict[str, Any
         "usage": _usage(prepared, record),
         "policy_version": policy_version(record),
     }
+    if warned := record.options.get(LABELS, {}).get(WARNING):
+        answer["warnings"] = [f"{WARNING}: {', '.join(warned)}"]
     if prepared.request.wants_ids:
         answer["prompt_token_ids"] = list(record.prompt_ids_P)
     if prepared.request.prompt_logprobs is not None:
