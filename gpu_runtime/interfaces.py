@@ -131,18 +131,19 @@ class Tokenizer(Protocol):
     special_ids: frozenset[int]  # of tokens that are marks (such as an end of turn) and no text
     template_variables: frozenset[str]  # what the chat template reads beside the conversation
     described: Mapping[str, str | None]  # the chat template and the special tokens by name, such as ``eos_token``
+    added: Mapping[str, str]  # tokens that stand for themselves, with a pattern of their letters
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Ids of ``text``. ``special`` adds what the tokenizer puts around plain text (such as a begin of text)."""
-        ...
+
+    def encode_text(self, text: str) -> list[int]:
+        """Ids of ``text`` in which none of ``added`` stands for itself."""
 
     def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
         """Text of ids, with or without special tokens."""
-        ...
 
     def entry(self, token_id: int) -> str:
         """The token as the vocabulary names it."""
-        ...
 
     def render(
         self,
@@ -291,4 +292,3 @@ class Trainer(Protocol):
 
     async def close(self) -> None:
         """End every rank. Safe to call twice."""
-        ...

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.runtime import (
     PHASE_TINKER,
     Assignment,
@@ -129,7 +130,7 @@ async def serve_models(
     samples = Samples(engine, samplers.find, session_id=session_id, on_fault=faults.put_nowait)
     routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=assignment.relay_key)
     dialects = DialectRoutes(
-        engine, samplers.find, lambda: renderer_load(assignment.base_model_path), assignment.config,
+        engine, samplers.find, lambda: renderer_load(assignment.base_model_path, assignment.config), assignment.config,
         relay_key=assignment.relay_key, on_fault=faults.put_nowait,
     )  # fmt: skip
     meter = WorkMeter()
@@ -187,9 +188,9 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
         await trainer.close()
 
 
-def renderer_load(model: str) -> Renderer:
+def renderer_load(model: str, config: SessionConfig) -> Renderer:
     """How the base model's conversations are written. Raises OSError, ModelUnsupported."""
-    renderer = Renderer(tokenizer_load(model))
+    renderer = Renderer(tokenizer_load(model), config=config)
     template_verify(renderer, model)
     return renderer
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -11,8 +12,8 @@ from typing import Any, Protocol
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import EngineBusy, EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.generation.call_stream import CallStream
-from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.one_call import OneCall
+from gpu_runtime.generation.chat_prompt import Cutter, PreparedChat
+from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.generation.trainable import sampling_record, untrainable
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
@@ -183,7 +184,7 @@ class Calls:
         ]
         tasks = [
             asyncio.create_task(
-                self._generate(live, prompt.ids, choice, options[choice], answers[choice], prepared.one_call())
+                self._generate(live, prompt.ids, choice, options[choice], answers[choice], prepared.cutters())
             )
             for choice in range(len(answers))
         ]
@@ -201,13 +202,17 @@ class Calls:
         choice: int,
         options: SamplingOptions,
         deltas: list[Delta],
-        one_call: OneCall | None,
+        cutters: Sequence[Cutter],
     ) -> None:
         stream = self._engine.generate(f"{live.id}-{choice}", prompt_ids, options)
         try:
             while not (deltas and deltas[-1].finish_reason):
                 delta = await anext(stream)
-                for piece in [delta] if one_call is None else one_call.cut(delta):
+                _check_numbers(delta)
+                pieces = [delta]
+                for cutter in cutters:
+                    pieces = [cut for piece in pieces for cut in cutter.cut(piece)]
+                for piece in pieces:
                     deltas.append(piece)
                     live.push(choice, piece)
         except StopAsyncIteration as error:
@@ -235,11 +240,15 @@ class Calls:
         begun_at: float,
         status: CallStatus = "completed",
     ) -> CallRecord:
+        completions = tuple(prepared.completion(live.id, i, deltas, prompt) for i, deltas in enumerate(answers))
+        options = prepared.options() | {"sampling": self._sampling(prepared)} | _of_prompt(answers)
+        if slips := prepared.slips(completions):
+            options |= {LABELS: options.get(LABELS, {}) | slips}
         return CallRecord(
             id=live.id,
             episode_id=episode.id,
             prompt_ids_P=prompt.ids,
-            completions=tuple(prepared.completion(live.id, i, deltas, prompt) for i, deltas in enumerate(answers)),
+            completions=completions,
             begun_at=begun_at,
             ended_at=time.time(),
             status=status,
@@ -249,8 +258,18 @@ class Calls:
             parent=prompt.parent,
             messages_from=prompt.messages_from,
             messages=prepared.messages[prompt.messages_from :],
-            options=prepared.options() | {"sampling": self._sampling(prepared)} | _of_prompt(answers),
+            options=options,
             drift=prompt.drift,
+        )
+
+
+def _check_numbers(delta: Delta) -> None:
+    """Raises CallFailed where the engine computed no number for a token: nothing of such a call is kept."""
+    wrong = next((lp for lp in (*delta.logprobs_T, *delta.raw_logprobs_T) if not math.isfinite(lp)), None)
+    if wrong is not None:
+        raise CallFailed(
+            f"the engine computed {wrong} as the log-probability of a token that it sampled",
+            hint="This call alone failed. If others do too, the weights hold no numbers: go back to a checkpoint.",
         )
 
 

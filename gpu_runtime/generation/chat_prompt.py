@@ -12,6 +12,7 @@ from gpu_runtime.generation.loop_check import check_loop
 from gpu_runtime.generation.one_call import OneCall
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
+from gpu_runtime.generation.stop_strings import StopStrings
 from gpu_runtime.generation.tools import NamedTool
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
@@ -35,6 +36,8 @@ from gpu_runtime.rendering.tool_grammars import (
 from tinkerscript.wire.config import SessionConfig
 
 Reader = AnswerParser | HarmonyParser
+Cutter = OneCall | StopStrings
+SLIPS = "calls read with slips"  # a label: the answers of which the lenient rule made calls, or others
 
 
 @dataclass(frozen=True)
@@ -83,20 +86,18 @@ class PreparedChat:
                 is_forced=self.forced is not None,
                 is_guaranteed=self._is_guaranteed,
             )
-        return AnswerParser(
-            self.tool_format,
-            is_forced=self.forced is not None,
-            is_guaranteed=self._is_guaranteed,
-            marks=self.renderer.marked_text(self._thoughts, self.tool_format),
-            thoughts=self._thoughts,
-        )
+        return self._parser(self.tool_format, self._thoughts)
 
-    def one_call(self) -> OneCall | None:
-        """Cuts an answer after its first call; None where several are allowed or a grammar does it."""
+    def cutters(self) -> list[Cutter]:
+        """What ends one answer where the engine does not: at a stop string behind thoughts, after its first call."""
+        found: list[Cutter] = []
+        if self._stops_sleep:
+            least = self.request.min_tokens or 0
+            found.append(StopStrings(self.request.stops, self.reader(), self.renderer.decode, min_tokens=least))
         is_one_at_most = self.renderer.harmony is not None  # it ends with its first call by itself
-        if not self._wants_one_call or self.tool_format is None or is_one_at_most or self._grammar is not None:
-            return None
-        return OneCall(self.tool_format, self.renderer.decode)
+        if self._wants_one_call and self.tool_format and not is_one_at_most and self._grammar is None:
+            found.append(OneCall(self.tool_format, self.renderer.decode))
+        return found
 
     def call_head(
         self, call_id: str, choice: int, index: int, name: str, given_id: str | None = None
@@ -162,6 +163,8 @@ class PreparedChat:
         options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
         if not options.ignore_eos:
             options = replace(options, stop_token_ids=(*options.stop_token_ids, *self.renderer.stop_ids))
+        if self._stops_sleep:
+            options = replace(options, stop=())
         top = self.request.top_logprobs or 0
         return replace(options, top_logprobs=top, json_schema=schema, structural_tag=grammar)
 
@@ -177,10 +180,37 @@ class PreparedChat:
         variables = {"template_variables": self.renderer.variables} if self.renderer.variables else {}
         return options | variables | dict(self.notes) | ({"forced_tool": True} if self.forced else {})
 
+    def slips(self, completions: Sequence[Completion]) -> dict[str, Any]:
+        """Labels of ``completions`` whose calls are calls by the lenient rule alone, or are other ones."""
+        if self.tool_format is None or not self.tool_format.is_lenient or self._is_guaranteed or self.renderer.harmony:
+            return {}
+        strict = self.tool_format.strict, self.renderer.thoughts_after(self.messages)
+        found = [
+            completion.choice
+            for completion in completions
+            for said in [(completion.text, completion.token_ids_T)]
+            if (read := self.reader().whole(*said))[2] and read != self._parser(*strict).whole(*said)
+        ]
+        return {SLIPS: found} if found else {}
+
+    def _parser(self, call_format: ToolFormat | None, thoughts: ThoughtFormat | None) -> AnswerParser:
+        return AnswerParser(
+            call_format,
+            is_forced=self.forced is not None,
+            is_guaranteed=self._is_guaranteed,
+            marks=self.renderer.marked_text(thoughts, call_format),
+            thoughts=thoughts,
+        )
+
     @property
     def _thoughts(self) -> ThoughtFormat | None:
         """A forced call begins where thoughts would."""
-        return self.renderer.thoughts_after(self.messages) if self.forced is None else None
+        return self.renderer.thoughts_after(self.messages, self.tool_format) if self.forced is None else None
+
+    @property
+    def _stops_sleep(self) -> bool:
+        """Whether the answer may have thoughts, in which stop strings mean nothing."""
+        return bool(self.request.stops) and (self._thoughts is not None or self.renderer.harmony is not None)
 
     @property
     def _may_call_or_answer(self) -> bool:
@@ -251,6 +281,7 @@ class PreparedChat:
 
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
         thoughts, content, calls = self.reader().whole(text, ids)
+        calls = calls[:1] if self._wants_one_call else calls  # several may be left where one had a slip
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if thoughts:
             message["reasoning_content"] = thoughts

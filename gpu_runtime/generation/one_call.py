@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gpu_runtime.generation.stop_strings import first_tokens
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -38,7 +39,7 @@ class OneCall:
         kept = next(n for n in range(len(before), len(self._ids) + 1) if self._holds(n, end)) - len(before)
         found = []
         for piece in pieces:
-            found.append(_first(piece, kept))
+            found.append(first_tokens(piece, kept))
             kept -= len(found[-1].token_ids_T)
         text = self._text[shown : max(end, shown)]
         return [*found[:-1], replace(found[-1], text=text, finish_reason="stop", stop_reason=None)]
@@ -46,15 +47,3 @@ class OneCall:
     def _holds(self, count: int, end: int) -> bool:
         """Whether the first ``count`` ids are the text up to ``end``, or all there is."""
         return count == len(self._ids) or len(self._decode(self._ids[:count])) >= end
-
-
-def _first(delta: Delta, count: int) -> Delta:
-    """``delta`` with its first ``count`` tokens."""
-    return replace(
-        delta,
-        token_ids_T=delta.token_ids_T[:count],
-        logprobs_T=delta.logprobs_T[:count],
-        top_logprobs_T=delta.top_logprobs_T[:count],
-        allowed_T=delta.allowed_T[:count],
-        raw_logprobs_T=delta.raw_logprobs_T[:count],
-    )

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from gpu_runtime.generation.bounds.open_schemas import WARNING, open_request
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import ChatRequest
-from gpu_runtime.generation.schemas.open_schemas import WARNING, open_request
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.harmony import EFFORTS
 from gpu_runtime.rendering.messages import normal

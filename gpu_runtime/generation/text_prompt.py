@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_runtime.generation.bounds.schema_bounds import schema_bound
+from gpu_runtime.generation.chat_prompt import Cutter
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import TextRequest
@@ -37,8 +38,13 @@ class PreparedText:
         """How many completions are requested."""
         return self.request.n or 1
 
-    def one_call(self) -> None:
+    def cutters(self) -> Sequence[Cutter]:
+        """Plain text has no thoughts and calls no tool."""
+        return ()
+
+    def slips(self, completions: Sequence[Completion]) -> dict[str, Any]:
         """Plain text calls no tool."""
+        return {}
 
     def check(self) -> None:
         """Raises BadRequest for a prompt that is no prompt, for tokens that there are not, for too large a grammar."""

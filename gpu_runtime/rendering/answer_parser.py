@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gpu_runtime.rendering.calls.gemma import GemmaScanner
 from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall, joined
 from gpu_runtime.rendering.calls.xml import XmlScanner
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
 from gpu_runtime.rendering.tool_formats import ToolFormat, new_id
 
@@ -101,6 +101,7 @@ class AnswerParser:
         marks: MarkedText,
         thoughts: ThoughtFormat | None = None,
     ) -> None:
+        call_format = call_format.strict if call_format and is_guaranteed else call_format
         self._format, self._marks = call_format, marks
         self._thoughts, self._splitter, self._thoughts_sent = thoughts, ThoughtSplitter(thoughts), 0
         self._scanner = scanner_of(call_format) if call_format and is_guaranteed else None
@@ -144,6 +145,11 @@ class AnswerParser:
         self._names |= {piece.index: piece.name for piece in pieces if piece.name is not None}
         return thoughts, plain, pieces
 
+    @property
+    def said(self) -> int:
+        """How many characters behind the thoughts have come."""
+        return len(self._text)
+
     def name_of(self, index: int) -> str | None:
         """The name of call number ``index``, once it has begun."""
         return self._names.get(index)
@@ -169,5 +175,4 @@ class AnswerParser:
         if call_format.at_start:
             begun = self._text.lstrip()
             return 0 if begun.startswith(call_format.marker) else None
-        found = self._text.find(call_format.marker)
-        return None if found < 0 else found
+        return min((at for mark in call_format.starts if (at := self._text.find(mark)) >= 0), default=None)

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import MAX_NAME, CallPiece, ParsedCall
-from gpu_runtime.rendering.marked_text import Decode, MarkedText
+from gpu_runtime.rendering.marks.marked_text import Decode, MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -133,6 +133,11 @@ class HarmonyParser:
     def close(self) -> list[CallPiece]:
         """Nothing: JSON that was cut is handed out as it is."""
         return []
+
+    @property
+    def said(self) -> int:
+        """How many characters behind the thoughts have come."""
+        return len(self._text)
 
     def name_of(self, index: int) -> str | None:
         """The name of call number ``index``, once it has begun."""

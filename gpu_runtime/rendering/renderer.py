@@ -10,32 +10,38 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import jinja2
 
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering import harmony, system_text
+from gpu_runtime.rendering import harmony, system_text, thoughts
 from gpu_runtime.rendering.calls import gemma
 from gpu_runtime.rendering.calls.probes import PROBE, PROBE_RESULT, PROBE_TOOL, calling, result, tool, user
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks import text_marks
+from gpu_runtime.rendering.marks.marked_text import MarkedText
+from gpu_runtime.rendering.marks.text_marks import BREAK, NO_MARKS, TextMarks, whole
 from gpu_runtime.rendering.system_text import SystemText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
+from tinkerscript.wire.training.reading_options import ReadingOptions
 
-PROBE_THOUGHT = "probing"
 MAX_VARIANTS = 32  # renderers under variables that are kept
+DEFAULTS = ReadingOptions()
 DESCRIBED = re.compile(r'<tool_call>\s*\{"name":')  # how to call, in a prompt with tools
-OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
 
 
 class Renderer:
     """Example: ``Renderer(tokenizer).encode("hello")``."""
 
-    def __init__(self, tokenizer: Tokenizer, variables: Mapping[str, Any] | None = None) -> None:
-        self._tokenizer, self.variables = tokenizer, dict(variables or {})
-        self.now: Callable[[], datetime] = _today  # for templates that write the date
+    def __init__(
+        self, tokenizer: Tokenizer, variables: Mapping[str, Any] | None = None, *, config: ReadingOptions = DEFAULTS
+    ) -> None:
+        self._tokenizer, self.variables, self._config = tokenizer, dict(variables or {}), config
+        self._marks = NO_MARKS  # there are none in the probes
+        self.now: Callable[[], datetime] = partial(datetime.now, UTC)  # for templates that write the date
         self._token_texts: dict[int, str] = {}
         self._variants: dict[str, Renderer] = {}
         self._calls_in_content, self.harmony = False, None
@@ -49,11 +55,14 @@ class Renderer:
         self.writes_calls, self.writes_results = self._probe_loop()
         self.writes_many_calls = self._probe_many_calls()
         if self.tool_format is not None:
-            self.tool_format = replace(self.tool_format, single=not self.writes_many_calls)
+            self.tool_format = replace(
+                self.tool_format, single=not self.writes_many_calls, is_lenient=config.tool_parsing == "lenient"
+            )
         self.thoughts = self._probe_thoughts()
-        self._no_thoughts = self._probe_no_thoughts()
+        self._no_thoughts = thoughts.probed_end(self.thoughts, self._probe, self._prompt_of(user()))
         self.system_text = system_text.probed(self._probe)
         self._opens_thoughts_after_results = self._probe_thoughts_after_results()
+        self._marks = NO_MARKS if config.text_marks == "tokens" else self._probe_marks()
 
     @property
     def template_variables(self) -> frozenset[str]:
@@ -82,7 +91,7 @@ class Renderer:
         if name not in self._variants:
             if len(self._variants) == MAX_VARIANTS:
                 del self._variants[next(iter(self._variants))]
-            self._variants[name] = Renderer(self._tokenizer, variables)
+            self._variants[name] = Renderer(self._tokenizer, variables, config=self._config)
         return self._variants[name].with_clock(self.now)
 
     def at(self, time: float) -> "Renderer":
@@ -102,7 +111,8 @@ class Renderer:
 
         Raises BadRequest with the template's own words where it refuses the conversation.
         """
-        messages = self.system_text.written(messages)
+        messages = self.system_text.written([self._marks.message(message) for message in messages])
+        tools = [self._marks.tool(tool) for tool in tools]
         if self.harmony is not None:
             messages = [harmony.as_written(message) for message in messages]
             tools = [harmony.tool_as_written(tool) for tool in tools]
@@ -113,29 +123,33 @@ class Renderer:
                 messages, tools, generation=generation, variables=self.variables, now=self.now()
             )
         except jinja2.TemplateError as error:
-            raise BadRequest(f"the model's chat template refuses these messages: {error}", param="messages") from None
+            said = f"the model's chat template refuses these messages: {error}"
+            raise BadRequest(whole(said), param="messages") from None
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            said, param = f"the model has no chat template for these messages: {error}", "messages"
             if self.variables:
-                raise BadRequest(
-                    f"the model's chat template cannot be written under these variables: {error}",
-                    param="chat_template_kwargs",
-                ) from None
-            raise BadRequest(f"the model has no chat template for these messages: {error}", param="messages") from None
+                said = f"the model's chat template cannot be written under these variables: {error}"
+                param = "chat_template_kwargs"
+            raise BadRequest(whole(said), param=param) from None
 
-    def thoughts_after(self, messages: Sequence[dict[str, Any]]) -> ThoughtFormat | None:
-        """How thoughts stand in an answer to ``messages`` (normal form): Gemma 4's prompt opens them after a result."""
-        if self.thoughts is None or not (self._opens_thoughts_after_results and messages[-1]["role"] == "tool"):
-            return self.thoughts
-        return replace(self.thoughts, begins_inside=True)
+    def thoughts_after(
+        self, messages: Sequence[dict[str, Any]], calls: ToolFormat | None = None
+    ) -> ThoughtFormat | None:
+        """How thoughts stand in an answer to ``messages`` (normal form) that may have ``calls``: Gemma 4's prompt opens
+        them after a result."""
+        found = self.thoughts
+        if found is not None and self._opens_thoughts_after_results and messages[-1]["role"] == "tool":
+            found = replace(found, begins_inside=True)
+        return replace(found, or_before=calls.ends_thoughts) if found and calls and calls.ends_thoughts else found
 
     def prefill(self, forced: ToolFormat | None, messages: Sequence[dict[str, Any]]) -> str:
         """What is put behind the prompt of ``messages`` so that the answer is a call: it closes thoughts that the
         prompt opens."""
         if forced is None:
             return ""
-        thoughts = self.thoughts_after(messages)
-        opens_alone = thoughts is not None and thoughts is not self.thoughts
-        return (thoughts.closing if thoughts and opens_alone else self._no_thoughts) + forced.prefill
+        after = self.thoughts_after(messages)
+        opens_alone = after is not None and after is not self.thoughts
+        return (after.closing if after and opens_alone else self._no_thoughts) + forced.prefill
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -165,7 +179,10 @@ class Renderer:
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
         """Ids of ``text`` as it is: a template has written its special tokens. ``special`` adds those of plain text."""
-        return tuple(self._tokenizer.encode(text, special=special))
+        if BREAK not in text:
+            return tuple(self._tokenizer.encode(text, special=special))
+        begin = self._tokenizer.encode("", special=special)
+        return (*begin, *self._marks.encode(text, self._tokenizer.encode, self._tokenizer.encode_text))
 
     def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
         """Text of ids, with or without special tokens."""
@@ -220,32 +237,12 @@ class Renderer:
         return [self.entry(token) for token in self.encode(marks) if self.is_special(token)]
 
     def _probe_thoughts(self) -> ThoughtFormat | None:
-        """Where thoughts stand in an answer: as the template writes those of a message, or opens a turn with them."""
         if self.harmony is not None:
             return harmony.THOUGHTS
-        opened = self._prompt_of(user())
-        if found := OPENED.search(opened):
-            return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
-        answer = {"role": "assistant", "content": PROBE * 2, "reasoning_content": PROBE_THOUGHT}
-        before, _, after = (self._probe([*user(), answer]) or "").partition(PROBE_THOUGHT)
-        if not before.startswith(opened) and (found := OPENED.search(before)):
-            opening = f"<{found[1]}>"  # the prompt of a turn without thoughts closes them
-        else:
-            opening = before.removeprefix(opened).strip()
-        closing = after.partition(PROBE * 2)[0].strip()
-        if opening and closing and after:
-            return ThoughtFormat(opening, closing)
+        if found := thoughts.probed(self._probe, self._prompt_of(user())):
+            return found
         # Revisions of Gemma 4's template leave them out of some histories or of all: what is sampled has them.
         return gemma.THOUGHTS if self.tool_format and self.tool_format.style == "gemma" else None
-
-    def _probe_no_thoughts(self) -> str:
-        """The rest of thoughts that a prompt opens, as the template writes it of an answer that has none."""
-        if self.thoughts is None or not self.thoughts.begins_inside:
-            return ""
-        prompt, written = self._prompt_of(user()), self._probe([*user(), {"role": "assistant", "content": PROBE * 2}])
-        if written is None or not written.startswith(prompt):
-            return f"{self.thoughts.closing}\n"
-        return written.removeprefix(prompt).partition(PROBE * 2)[0]
 
     def _probe_thoughts_after_results(self) -> bool:
         if self.thoughts is None or self.thoughts.begins_inside or not self.has_tools:
@@ -291,9 +288,13 @@ class Renderer:
         rendered = self._probe([*user(), calling("probe1234", "probe5678")], tools=tools) or ""
         return "of_probe1234" in rendered and "of_probe5678" in rendered
 
+    def _probe_marks(self) -> TextMarks:
+        turns = (self._probe([*user(), {"role": "assistant", "content": PROBE * 2}, *user()]) or "") + self.end_of_turn
+        loop = self._probe([*user(), calling("probe1234"), result()], tools=[tool()] if self.has_tools else []) or ""
+        loop += self.tool_format.marks + self.tool_format.ends_answer if self.tool_format else ""
+        around = f"{self.thoughts.opening}\n{self.thoughts.closing}" if self.thoughts else ""
+        special = set(map(self.entry, self._tokenizer.special_ids))
+        return text_marks.probed(self._tokenizer, special, turns=turns, loop=loop, thoughts=around)
+
     def _special_id(self, mark: str) -> int | None:
         return next(filter(self.is_special, self.encode(mark)), None)
-
-
-def _today() -> datetime:
-    return datetime.now(tz=UTC)

@@ -17,6 +17,7 @@ from gpu_runtime.rendering.calls.pieces import ParsedCall
 from gpu_runtime.rendering.conversation import Conversation, ReusablePrefix
 from gpu_runtime.rendering.history.continued import CHANGED
 from gpu_runtime.rendering.history.drift import Cause, Departure, explain
+from gpu_runtime.rendering.marks.text_marks import whole
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -181,7 +182,7 @@ def _same_answer(
     if ids and renderer.is_special(ids[-1]):
         ids = ids[:-1]
     sampled = {answer.text.strip(), renderer.decode(ids, special=True).strip()}
-    if rendered.strip() in sampled:
+    if (as_read := whole(rendered)).strip() in sampled:
         return True
     prefill = source.forced.prefill if source.forced else ""
     if (harmony := renderer.harmony) is not None:
@@ -190,8 +191,8 @@ def _same_answer(
         )
         return said == written
 
-    thoughts_as = renderer.thoughts_after(before) if not prefill else None
     calls_as = renderer.tool_format.for_tools(list(tools)) if renderer.tool_format else None
+    thoughts_as = renderer.thoughts_after(before, calls_as if tools else None) if not prefill else None
 
     def meaning(text: str) -> tuple[str, str, list[tuple[str, Any]]]:
         thoughts, rest = thoughts_as.split(text) if thoughts_as else (None, text)
@@ -200,7 +201,7 @@ def _same_answer(
             rest, calls = calls_as.read(f"{prefill}{rest}")
         return (thoughts or "").strip(), rest.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
 
-    return meaning(rendered) in [meaning(text) for text in sampled]
+    return meaning(as_read) in [meaning(text) for text in sampled]
 
 
 def _join(renderer: Renderer, answer: Completion, rest: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:

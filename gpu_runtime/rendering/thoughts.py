@@ -1,6 +1,16 @@
 """Thoughts of a reasoning model in its text: where they begin and end, separated from the answer as it arrives."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from gpu_runtime.rendering.calls.pieces import overlap
+from gpu_runtime.rendering.calls.probes import PROBE, user
+
+PROBE_THOUGHT = "probing"
+OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
+Write = Callable[[list[dict[str, Any]]], str | None]  # a template; None where it refuses
 
 
 @dataclass(frozen=True)
@@ -8,12 +18,14 @@ class ThoughtFormat:
     """Thoughts stand between ``opening`` and ``closing``; the newlines inside the marks and after them are layout.
 
     ``begins_inside``: the chat template opens the assistant's turn with ``opening``, so that an answer starts in them.
+    ``or_before``: what ends thoughts that are not closed, and stays: the mark of a call.
     Example: ``ThoughtFormat("<think>", "</think>").split("<think>\\nhm\\n</think>\\n\\nfour") == ("hm", "four")``.
     """
 
     opening: str
     closing: str
     begins_inside: bool = False
+    or_before: tuple[str, ...] = ()
 
     def split(self, text: str) -> tuple[str | None, str]:
         """The thoughts (None where there are none) and the rest of a whole answer."""
@@ -60,13 +72,15 @@ class ThoughtSplitter:
         assert self._form is not None, "there are thoughts"
         if self._trims:
             self._held = self._held.lstrip("\n")
-        end = self._held.find(self._form.closing)
-        if end >= 0:
+        marks = (self._form.closing, *self._form.or_before)
+        ends = [(at, mark) for mark in marks if (at := self._held.find(mark)) >= 0]
+        if ends:
+            end, mark = min(ends)
             thoughts = self._held[:end].rstrip("\n")
-            self._held = self._held[end + len(self._form.closing) :]
+            self._held = self._held[end + (len(mark) if mark == self._form.closing else 0) :]
             self._is_inside, self._is_past, self._trims = False, True, True
             return thoughts
-        safe = len(self._held) - _overlap(self._held, self._form.closing)
+        safe = len(self._held) - max(overlap(self._held, mark) for mark in marks)
         thoughts = self._held[:safe].rstrip("\n")
         self._held = self._held[len(thoughts) :]
         self._trims = self._trims and not thoughts
@@ -79,6 +93,26 @@ class ThoughtSplitter:
         return rest
 
 
-def _overlap(text: str, mark: str) -> int:
-    """How many characters at the end of ``text`` may be the beginning of ``mark``."""
-    return next((n for n in range(min(len(mark) - 1, len(text)), 0, -1) if text.endswith(mark[:n])), 0)
+def probed(write: Write, prompt: str) -> ThoughtFormat | None:
+    """Where thoughts stand in an answer to ``prompt``: as the template writes those of a message, or
+    opens a turn with them."""
+    if found := OPENED.search(prompt):
+        return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
+    answer = {"role": "assistant", "content": PROBE * 2, "reasoning_content": PROBE_THOUGHT}
+    before, _, after = (write([*user(), answer]) or "").partition(PROBE_THOUGHT)
+    if not before.startswith(prompt) and (found := OPENED.search(before)):
+        opening = f"<{found[1]}>"  # the prompt of a turn without thoughts closes them
+    else:
+        opening = before.removeprefix(prompt).strip()
+    closing = after.partition(PROBE * 2)[0].strip()
+    return ThoughtFormat(opening, closing) if opening and closing and after else None
+
+
+def probed_end(thoughts: ThoughtFormat | None, write: Write, prompt: str) -> str:
+    """The rest of thoughts that ``prompt`` opens, as the template writes it of an answer that has none."""
+    if thoughts is None or not thoughts.begins_inside:
+        return ""
+    written = write([*user(), {"role": "assistant", "content": PROBE * 2}])
+    if written is None or not written.startswith(prompt):
+        return f"{thoughts.closing}\n"
+    return written.removeprefix(prompt).partition(PROBE * 2)[0]

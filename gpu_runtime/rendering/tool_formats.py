@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from gpu_runtime.rendering.calls import gemma
 from gpu_runtime.rendering.calls.json_text import load, load_at
-from gpu_runtime.rendering.calls.pieces import MAX_NAME, ParsedCall, Read
+from gpu_runtime.rendering.calls.lenient import XML_STARTS, read_hermes, read_llama, read_xml
+from gpu_runtime.rendering.calls.pieces import MAX_NAME, ParsedCall, Read, overlap
 from gpu_runtime.rendering.calls.schema_types import Schemas, schemas_of
 from gpu_runtime.rendering.calls.xml import parse_xml
 
@@ -55,13 +56,31 @@ class ToolFormat:
     ends_answer: str = ""  # what a model writes after its calls in place of an end of turn
     style: Literal["json", "xml", "gemma"] = "json"  # how arguments are written
     schemas: Schemas = field(default_factory=dict)  # by which arguments without a type of their own are read
+    is_lenient: bool = False  # calls with slips are read as vLLM reads them
+    lenient: Read | None = None  # by which rule, where that is another
 
     def for_tools(self, tools: list[dict[str, Any]]) -> "ToolFormat":
         """The format that reads calls of ``tools`` (in normal form)."""
         if self.style != "xml":
             return self
         schemas = schemas_of(tools)
-        return replace(self, schemas=schemas, parse=partial(parse_xml, schemas=schemas))
+        parse, lenient = partial(parse_xml, schemas=schemas), partial(read_xml, schemas=schemas)
+        return replace(self, schemas=schemas, parse=parse, lenient=lenient)
+
+    @property
+    def strict(self) -> "ToolFormat":
+        """The format, of which one slip makes an answer text."""
+        return replace(self, is_lenient=False)
+
+    @property
+    def ends_thoughts(self) -> tuple[str, ...]:
+        """The marks that end thoughts which nothing has closed."""
+        return (self.marker,) if self.is_lenient and not self.at_start else ()
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The marks of which one begins the part that is not plain text."""
+        return XML_STARTS if self.is_lenient and self.style == "xml" else (self.marker,)
 
     @property
     def marks(self) -> str:
@@ -71,7 +90,7 @@ class ToolFormat:
     def read(self, text: str) -> tuple[str, list[ParsedCall]]:
         """The plain text and the calls of an answer. Several calls are text where its template could not write them:
         the history would lack what was answered. So is a name that no message can give back."""
-        content, calls = self.parse(text)
+        content, calls = (self.lenient if self.is_lenient and self.lenient else self.parse)(text)
         is_nameless = any(not 0 < len(call.name) <= MAX_NAME for call in calls)
         return (text, []) if is_nameless or (self.single and len(calls) > 1) else (content, calls)
 
@@ -80,10 +99,9 @@ class ToolFormat:
         if self.at_start:
             start = text.lstrip()
             return 0 if not start or start.startswith(self.marker) else len(text)
-        end = text.find(self.marker)
+        end = min((at for mark in self.starts if (at := text.find(mark)) >= 0), default=-1)
         if end < 0:
-            held = (n for n in range(min(len(self.marker) - 1, len(text)), 0, -1) if text.endswith(self.marker[:n]))
-            end = len(text) - next(held, 0)
+            end = len(text) - max(overlap(text, mark) for mark in self.starts)
         return len(text[:end].rstrip())
 
     def first_call_end(self, text: str, since: int = 0) -> int | None:
@@ -98,13 +116,13 @@ class ToolFormat:
                 _, end = load_at(text, start)
             except (ValueError, RecursionError):
                 return None
-            return end if self.read(text[:end])[1] else None
+            return end if self.strict.read(text[:end])[1] else None
         closing = self.list_frame[1].strip()
         begin = text.find(self.marker)
         end = max(begin, since - len(closing) + 1)
         while closing and begin >= 0 and (end := text.find(closing, end)) >= 0:  # an argument may hold what ends a call
             end += len(closing)
-            if self.read(text[:end])[1]:
+            if self.strict.read(text[:end])[1]:
                 return end
         return None
 
@@ -251,9 +269,12 @@ def _call(value: Any, arguments_key: str) -> ParsedCall | None:
 
 
 HERMES = ToolFormat(
-    "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", list_frame=("", "\n</tool_call>"), between="\n"
+    "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", list_frame=("", "\n</tool_call>"), between="\n",
+    lenient=read_hermes,
+)  # fmt: skip
+XML = replace(
+    HERMES, name="xml", parse=partial(parse_xml, schemas={}), lenient=partial(read_xml, schemas={}), style="xml"
 )
-XML = replace(HERMES, name="xml", parse=partial(parse_xml, schemas={}), style="xml")
 GEMMA = ToolFormat(
     "gemma", gemma.MARKER, gemma.parse_gemma, prefill=gemma.MARKER, list_frame=("", gemma.END), between="",
     quote=gemma.QUOTE, ends_answer=gemma.ENDS_ANSWER, style="gemma",
@@ -270,4 +291,4 @@ MISTRAL_ARGS = ToolFormat(
 )  # fmt: skip
 # Of tokenizer version 11, where the model names its calls. Source: as above.
 MISTRAL_IDS = replace(MISTRAL_ARGS, name="mistral_ids", id_mark="[CALL_ID]")
-LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True)
+LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True, lenient=read_llama)

@@ -1,11 +1,14 @@
 """A model's tokenizer and chat template as transformers reads them. It imports torch: real runtimes alone load it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from threading import Lock
 from typing import Any
 
 from transformers import AutoTokenizer
 
+from gpu_runtime.rendering.marks.text_marks import added_pattern, without_added
 from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_of
 
 
@@ -17,6 +20,8 @@ class TransformersTokenizer:
         self.size = len(self._tokenizer)
         vocabulary = self._tokenizer.get_vocab()
         self.longest_token, self.largest_id = max(map(len, vocabulary)), max(vocabulary.values())
+        self._without_added = _TextAlone(self._tokenizer)
+        self.added = {str(token): added_pattern(token) for token in self._tokenizer.added_tokens_decoder.values()}
         self.special_ids = frozenset(self._tokenizer.all_special_ids) | {
             token_id for token_id, token in self._tokenizer.added_tokens_decoder.items() if token.special
         }
@@ -32,13 +37,16 @@ class TransformersTokenizer:
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=special)
 
+    def encode_text(self, text: str) -> list[int]:
+        return self._without_added.encode(text)
+
     def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
         return self._tokenizer.decode(
             list(token_ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False
         )
 
     def entry(self, token_id: int) -> str:
-        return self._tokenizer.convert_ids_to_tokens(token_id)
+        return self._tokenizer.convert_ids_to_tokens(token_id) or ""  # a head may have more ids than there are tokens
 
     def render(
         self,
@@ -56,3 +64,20 @@ class TransformersTokenizer:
             tokenize=False,
             **({"strftime_now": now.strftime} | dict(variables)),
         )
+
+
+class _TextAlone:
+    """The tokenizer without its added tokens. Made with the first text that has their letters: it
+    reads the whole vocabulary."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer, self._lock = tokenizer, Lock()
+        self._made: Any = None
+
+    def encode(self, text: str) -> list[int]:
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        if backend is None:  # a class of its own, which is no tokenizer.json
+            return list(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+        with self._lock:
+            self._made = self._made or without_added(json.loads(backend.to_str()))
+        return list(self._made.encode(text, add_special_tokens=False).ids)

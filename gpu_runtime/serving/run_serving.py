@@ -60,7 +60,7 @@ async def serve_model(agent: Agent, assignment: Assignment, engine: Engine, conf
     folder = assignment.base_model_path
     version = assignment.serves.step if assignment.serves else 0
     engine.version = version
-    renderer = Renderer(tokenizer_load(folder))
+    renderer = Renderer(tokenizer_load(folder), config=assignment.config)
     template_verify(renderer, folder)
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
     model = ServedModel(engine, renderer, assignment, version=version, on_fault=faults.put_nowait)

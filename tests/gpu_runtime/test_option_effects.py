@@ -84,6 +84,14 @@ EFFECTS = {
         f"{GATEWAY}/test_unsupported_sampling.py",
         "test_an_episode_that_cannot_be_trained_is_evaluated_and_says_so",
     ),
+    "text_marks": (
+        f"{GATEWAY}/test_text_marks.py",
+        "test_a_session_may_ask_for_marks_in_texts",
+    ),
+    "tool_parsing": (
+        f"{GATEWAY}/test_tool_parsing.py",
+        "test_slips_of_calls_are_text_in_a_strict_session",
+    ),
     "unsupported_effort": (
         f"{GATEWAY}/test_template_options.py",
         "test_an_effort_that_the_template_has_not_is_a_label_or_refused",

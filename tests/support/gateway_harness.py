@@ -137,7 +137,7 @@ async def running_gateway(
         tokenizer = LightTokenizer(folder / "model")
         # It could take more than the session allows: what bounds a call is the option.
         engine = FakeEngine(tokenizer, context_length=2 * assignment.config.max_context_length)
-    renderer = Renderer(tokenizer)
+    renderer = Renderer(tokenizer, config=assignment.config)
     clock = {"now": now} if now else {}
     journal = Journal(folder / "journal.sqlite3", **clock)
     events: list[dict[str, Any]] = []

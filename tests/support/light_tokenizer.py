@@ -14,6 +14,7 @@ import jinja2.ext
 import tokenizers
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from gpu_runtime.rendering.marks.text_marks import added_pattern, without_added
 from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_of
 
 
@@ -31,10 +32,15 @@ class LightTokenizer:
         self.end_id = self._tokenizer.token_to_id(config["eos_token"])
         self.size = self._tokenizer.get_vocab_size()
         self.longest_token = max(map(len, self._tokenizer.get_vocab()))
+        self.added = {token.content: added_pattern(token) for token in added.values()}
+        self._without_added = without_added(json.loads(self._tokenizer.to_str()))
         self.special_ids = frozenset(token_id for token_id, token in added.items() if token.special)
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=special).ids
+
+    def encode_text(self, text: str) -> list[int]:
+        return self._without_added.encode(text, add_special_tokens=False).ids
 
     def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=not special)

@@ -5,11 +5,11 @@ from bisect import bisect_left
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+from gpu_runtime.generation.bounds.open_schemas import WARNING
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat, Reader
 from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.sampling import stopped_by
-from gpu_runtime.generation.schemas.open_schemas import WARNING
 from gpu_runtime.generation.tools import NamedTool
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.journal.call_ids import CHAT, with_prefix

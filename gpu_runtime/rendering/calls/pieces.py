@@ -54,3 +54,8 @@ def read_calls(
             return text, []
         rest = rest.removeprefix(found)
     return (before.rstrip(), calls) if calls else (text, [])
+
+
+def overlap(text: str, mark: str) -> int:
+    """How many characters at the end of ``text`` may be the beginning of ``mark``."""
+    return next((n for n in range(min(len(mark) - 1, len(text)), 0, -1) if text.endswith(mark[:n])), 0)

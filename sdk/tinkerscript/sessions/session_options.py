@@ -49,6 +49,8 @@ class SessionOptions(TypedDict, total=False):
     temperature: float
     unsupported_sampling: Literal["refuse", "eval_only"]
     unsupported_effort: Literal["label", "refuse"]
+    text_marks: Literal["text", "tokens"]
+    tool_parsing: Literal["lenient", "strict"]
     mask_truncated: bool
     train_calls_without_tools: bool
     overlong_buffer: int

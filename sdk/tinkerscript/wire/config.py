@@ -4,16 +4,16 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from .base import Request
 from .training.losses import LossName
 from .training.model_names import ModelNames
 from .training.option_rules import CONTRADICTIONS, RULES
+from .training.reading_options import ReadingOptions
 
 HERE = "here"  # the place that every server has
 PLACE_PATTERN = r"[a-z0-9][a-z0-9-]{0,39}"
 
 
-class SessionConfig(Request):
+class SessionConfig(ReadingOptions):
     """The options of a training session. Bounds are checked when the session is created.
 
     Lengths are in tokens, times in seconds, sizes in episodes or groups as named.
@@ -176,7 +176,6 @@ class SessionConfig(Request):
         "refuse", description="Calls of training episodes that sample as the trainer cannot compute: refused, or their "
         "episode is evaluated and not trained."
     )  # fmt: skip
-    unsupported_effort: Literal["label", "refuse"] = Field("label", description="Efforts that the template has not.")
     # Both as DAPO (arXiv:2503.14476, section 3.4) has them; off, since a short answer is not worth more everywhere.
     mask_truncated: bool = Field(
         False, description="Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline."

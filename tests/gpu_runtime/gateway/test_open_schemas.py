@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.generation.schemas.open_schemas import WARNING, open_parts
+from gpu_runtime.generation.bounds.open_schemas import WARNING, open_parts
 from support.gateway_harness import Gateway
 
 TWO = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "maxLength": 9}}}

@@ -210,3 +210,41 @@ def test_thoughts_are_separated_the_same_however_the_text_is_cut(text: str, cuts
         thoughts, rest = thoughts + more[0], rest + more[1]
     more = splitter.finish()
     assert (thoughts + more[0] if splitter.found else None, rest + more[1]) == FORM.split(text)
+
+
+THOUGHT_OF = [
+    ("opens_thoughts", "A Question: what?\n</think>\n\nfour.\nQuestion: and?", ("A Question: what?", "four.\n")),
+    ("opens_thoughts", "A Question: what?", ("A Question: what?", "")),
+    ("qwen3", "<think>\nA Question: what?\n</think>\n\nQuestion: and?", ("A Question: what?", "")),
+    ("qwen3", "four.\nQuestion: and?", ("", "four.\n")),
+    ("qwen3", "four.\nQuest", ("", "four.\nQuest")),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("family", "text", "read"), THOUGHT_OF)
+async def test_stop_strings_sleep_inside_thoughts(
+    tmp_path: Path, family: str, text: str, read: tuple[str, str], stream: bool
+) -> None:
+    async with running_gateway(tmp_path, family=family, max_tokens=128, max_context_length=1024) as gateway:
+        gateway.engine.say(text)
+        begun, options = await gateway.begin(), {"messages": [{"role": "user", "content": "?"}], "stop": ["Question:"]}
+        thoughts, content, reason = "", "", None
+        if stream:
+            async for chunk in await gateway.openai(begun).chat.completions.create(
+                model="tiny-model", stream=True, **options
+            ):
+                delta, reason = chunk.choices[0].delta, chunk.choices[0].finish_reason
+                thoughts += getattr(delta, "reasoning_content", None) or ""
+                content += delta.content or ""
+        else:
+            choice = (await gateway.chat(begun, **options)).choices[0]
+            thoughts = getattr(choice.message, "reasoning_content", None) or ""
+            content, reason = choice.message.content, choice.finish_reason
+        assert (thoughts, content, reason) == (*read, "stop")
+        (answer,) = gateway.journal.calls.of_episode(begun["episode_id"])[0].completions
+        assert gateway.engine.requests[0].options.stop == ()
+        is_cut = "Question:" in text.rpartition("</think>")[2] and text != THOUGHT_OF[1][1]
+        assert answer.stop_reason == ("Question:" if is_cut else None)
+        sampled = gateway.renderer.decode(answer.token_ids_T)
+        assert sampled.endswith("Question:") if is_cut else sampled == text

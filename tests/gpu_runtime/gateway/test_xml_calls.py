@@ -52,7 +52,8 @@ THINKING, PLAIN = ("qwen3_5_think", "nemotron_3_nano"), ("qwen3_5_nothink",)
 
 @pytest.fixture(params=THINKING + PLAIN)
 async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
-    bounds = {"max_tokens": 600, "max_context_length": 8192}
+    # Strict: a value may quote what ends it, which vLLM's parser takes for its end (test_tool_parsing.py).
+    bounds: dict[str, Any] = {"max_tokens": 600, "max_context_length": 8192, "tool_parsing": "strict"}
     async with running_gateway(tmp_path, family=request.param, **bounds) as gateway:
         gateway.inside = "I look.\n</think>\n\n" if request.param in THINKING else ""
         yield gateway

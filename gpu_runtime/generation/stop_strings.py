@@ -1,0 +1,69 @@
+"""Stop strings of answers that may think: they end an answer behind its thoughts and sleep inside them.
+
+An engine looks for them in all of its text, and thoughts about the text that is to come hold them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gpu_runtime.interfaces import Delta
+from gpu_runtime.rendering.answer_parser import AnswerParser
+from gpu_runtime.rendering.calls.pieces import overlap
+from gpu_runtime.rendering.harmony import HarmonyParser
+
+Decode = Callable[[Sequence[int]], str]
+
+
+class StopStrings:
+    """Cuts one answer's deltas where the first of ``stops`` is whole, as vLLM does: the text ends before
+    it, the tokens with it. ``reader`` finds where thoughts end; before ``min_tokens`` nothing stops."""
+
+    def __init__(
+        self, stops: Sequence[str], reader: AnswerParser | HarmonyParser, decode: Decode, *, min_tokens: int = 0
+    ) -> None:
+        self._stops, self._reader, self._decode, self._min_tokens = stops, reader, decode, min_tokens
+        self._text, self._shown = "", 0
+        self._ids: tuple[int, ...] = ()
+        self._from: int | None = None  # where in the text they are awake
+
+    def cut(self, delta: Delta) -> list[Delta]:
+        """``delta`` without what may be the beginning of a stop string, and with what was held back."""
+        known = len(self._ids)
+        self._text, self._ids = self._text + delta.text, (*self._ids, *delta.token_ids_T)
+        self._wake(delta)
+        found = [] if self._from is None else [
+            (at + len(stop), at, stop) for stop in self._stops if (at := self._text.find(stop, self._from)) >= 0
+        ]  # fmt: skip
+        if found:
+            end, at, stop = min(found)
+            kept = next(n for n in range(known, len(self._ids) + 1) if self._holds(n, end)) - known
+            text, self._shown = self._text[self._shown : at], at
+            return [replace(first_tokens(delta, kept), text=text, finish_reason="stop", stop_reason=stop)]
+        safe = len(self._text)
+        if delta.finish_reason is None and self._from is not None:
+            safe -= max(overlap(self._text[self._from :], stop) for stop in self._stops)
+        text, self._shown = self._text[self._shown : safe], max(self._shown, safe)
+        return [replace(delta, text=text)]
+
+    def _wake(self, delta: Delta) -> None:
+        if self._from is None:
+            self._reader.more(delta.text, delta.token_ids_T)
+            if said := self._reader.said:
+                self._from = max(0, len(self._text) - said)
+        if self._from is not None and len(self._ids) <= self._min_tokens:
+            self._from = len(self._text)
+
+    def _holds(self, count: int, end: int) -> bool:
+        return count == len(self._ids) or len(self._decode(self._ids[:count])) >= end
+
+
+def first_tokens(delta: Delta, count: int) -> Delta:
+    """``delta`` with its first ``count`` tokens."""
+    return replace(
+        delta,
+        token_ids_T=delta.token_ids_T[:count],
+        logprobs_T=delta.logprobs_T[:count],
+        top_logprobs_T=delta.top_logprobs_T[:count],
+        allowed_T=delta.allowed_T[:count],
+        raw_logprobs_T=delta.raw_logprobs_T[:count],
+    )

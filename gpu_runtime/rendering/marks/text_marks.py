@@ -1,0 +1,120 @@
+"""Contents of a conversation that hold the letters of a template's marks, encoded as the text that they are.
+
+A mark is a token that stands for itself wherever its letters are (an end of turn, a channel). What a
+user or a tool wrote opens and ends nothing: before the template writes it, ``BREAK`` is put into each
+mark's letters, and text that holds one is encoded apart from the template's own marks, without any.
+
+Special tokens are marks in every content, and so are others that the template writes around turns. The
+marks around thoughts, calls and results are marks in what a tool returned; elsewhere some of them are
+common words of a prompt ("think in <think> tags") or the layout of an answer, and stay as they are.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from gpu_runtime.interfaces import Tokenizer
+
+BREAK = "\ud800"  # half a surrogate pair: no text of a client holds one, and no tokenizer gets it
+OF_TEXT = ("content", "reasoning_content", "name", "tool_calls")  # what is written of a message
+Encode = Callable[[str], list[int]]
+Message = dict[str, Any]
+
+
+class TextMarks:
+    """``added`` are the letters of all tokens of their own, with a pattern of each as it takes in the
+    space beside it; ``special`` are those that no text has. ``turns`` are others that the template
+    writes around turns, ``inner`` around thoughts, calls and results.
+
+    Example: ``TextMarks({"<|end|>": r"<\\|end\\|>"}, {"<|end|>"}).encode`` reads the last four letters
+    of ``"a<" + BREAK + "|end|>"`` as text.
+    """
+
+    def __init__(
+        self,
+        added: Mapping[str, str],
+        special: Set[str],
+        turns: Set[str] = frozenset(),
+        inner: Set[str] = frozenset(),
+    ) -> None:
+        self._of_results = _any_of(special | turns | inner)
+        self._of_texts = _any_of(special | (turns - inner))
+        marks = sorted(special | turns | inner, key=len, reverse=True)
+        self._marks = re.compile("|".join(added[mark] for mark in marks)) if marks else None
+
+    def message(self, message: Message) -> Message:
+        """``message`` (normal form) with a break in each mark of what it contains."""
+        marks = self._of_results if message["role"] == "tool" else self._of_texts
+        broken = {name: _broken(message[name], marks) for name in OF_TEXT if name in message}
+        return message | broken
+
+    def tool(self, tool: Message) -> Message:
+        """The same of a tool."""
+        broken: Message = _broken(tool, self._of_texts)
+        return broken
+
+    def encode(self, text: str, with_marks: Encode, as_text: Encode) -> list[int]:
+        """Ids of ``text``: those parts that hold a break by ``as_text``, all others by ``with_marks``."""
+        if self._marks is None:
+            return with_marks(whole(text))
+        ids: list[int] = []
+        pending, position = "", 0  # what is encoded as it is, from the last part that was not
+        for found in [*self._marks.finditer(text), None]:
+            between = text[position : found.start() if found else len(text)]
+            if BREAK in between:
+                ids += with_marks(pending) if pending else []
+                ids += as_text(whole(between))
+                between = pending = ""
+            pending += between + (found[0] if found else "")
+            position = found.end() if found else position
+        return ids + (with_marks(pending) if pending else [])
+
+
+def whole(text: str) -> str:
+    """``text`` as a reader sees it."""
+    return text.replace(BREAK, "")
+
+
+def added_pattern(token: Any) -> str:
+    """The pattern of an added token of the tokenizers package: some take in the space beside them."""
+    return (r"\s*" if token.lstrip else "") + re.escape(token.content) + (r"\s*" if token.rstrip else "")
+
+
+def without_added(description: Mapping[str, Any]) -> Backend:
+    """The tokenizer of ``description`` (of a tokenizer.json) that knows no token of its own: all it
+    reads is text, and not the first of its sequence."""
+    pre = description.get("pre_tokenizer") or {}
+    for part in (pre, *(pre.get("pretokenizers") or [])):
+        if part.get("prepend_scheme") == "first":
+            part["prepend_scheme"] = "never"
+    return Backend.from_str(json.dumps({**description, "added_tokens": [], "post_processor": None}))
+
+
+def _any_of(marks: Set[str]) -> re.Pattern[str] | None:
+    longest_first = sorted((mark for mark in marks if len(mark) > 1), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+
+def _broken(value: Any, marks: re.Pattern[str] | None) -> Any:
+    if marks is None:
+        return value
+    if isinstance(value, str):
+        return marks.sub(lambda found: found[0][:1] + BREAK + found[0][1:], value)
+    if isinstance(value, list):
+        return [_broken(item, marks) for item in value]
+    if isinstance(value, dict):
+        return {_broken(name, marks): _broken(item, marks) for name, item in value.items()}
+    return value
+
+
+NO_MARKS = TextMarks({}, frozenset())
+
+
+def probed(tokenizer: Tokenizer, special: Set[str], *, turns: str, loop: str, thoughts: str) -> TextMarks:
+    """The marks of a template by what it writes: a conversation of plain turns (``turns``), one with
+    a call and its result (``loop``), and the marks around thoughts."""
+    around, in_loop, of_thoughts = ({m for m in tokenizer.added if m in text} for text in (turns, loop, thoughts))
+    return TextMarks(tokenizer.added, special & set(tokenizer.added), around, (in_loop - around) | of_thoughts)
