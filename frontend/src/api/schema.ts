@@ -4578,6 +4578,13 @@ export interface components {
              */
             temperature?: number;
             /**
+             * Text Marks
+             * @description The letters of a template's mark (such as <|im_end|>) in a message are text, or the mark itself.
+             * @default text
+             * @enum {string}
+             */
+            text_marks?: "text" | "tokens";
+            /**
              * Tis Cap
              * @description Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), instead of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.
              */
@@ -4596,6 +4603,13 @@ export interface components {
              * @enum {string}
              */
             tis_mode?: "truncate" | "mask";
+            /**
+             * Tool Parsing
+             * @description Calls with slips (a mark that is missing, a call inside thoughts) are read as vLLM reads them, or are plain text.
+             * @default lenient
+             * @enum {string}
+             */
+            tool_parsing?: "lenient" | "strict";
             /**
              * Train Calls Without Tools
              * @description Train the calls without tools of an episode that has others with them: coding agents write titles and summaries so.
@@ -4720,9 +4734,11 @@ export interface components {
              *       "sequence_parallel": false,
              *       "tasks_per_batch": 4,
              *       "temperature": 1,
+             *       "text_marks": "text",
              *       "tis_cap": null,
              *       "tis_level": "token",
              *       "tis_mode": "truncate",
+             *       "tool_parsing": "lenient",
              *       "train_calls_without_tools": true,
              *       "trainer_ranks": 1,
              *       "unsupported_effort": "label",

@@ -171,11 +171,6 @@ class SessionConfig(ReadingOptions):
     max_context_length: int = Field(2048, ge=16, le=1_048_576, description="Prompt plus answer of one call, in tokens.")
     max_tokens: int = Field(256, ge=1, description="Answer length when a call does not say.")
     temperature: float = Field(1.0, ge=0, le=2, description="Sampling temperature when a call does not say.")
-    # refuse: an agent that sends such an option by habit would never be trained, and must hear of it at its first call.
-    unsupported_sampling: Literal["refuse", "eval_only"] = Field(
-        "refuse", description="Calls of training episodes that sample as the trainer cannot compute: refused, or their "
-        "episode is evaluated and not trained."
-    )  # fmt: skip
     # Both as DAPO (arXiv:2503.14476, section 3.4) has them; off, since a short answer is not worth more everywhere.
     mask_truncated: bool = Field(
         False, description="Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline."
