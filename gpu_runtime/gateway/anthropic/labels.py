@@ -8,6 +8,7 @@ Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded
 from gpu_runtime.gateway.openai.chat_labels import CONTEXT_MANAGEMENT, ENGINE_NEUTRAL, THINKING
 from gpu_runtime.generation.parsing import Label, Table, ToolTypes
 
+DIRECT = ({"type": "direct"},)
 MESSAGES_LABELS: Table = (
     *ENGINE_NEUTRAL,
     *THINKING,
@@ -16,12 +17,15 @@ MESSAGES_LABELS: Table = (
     Label("inference_geo", "API, inference_geo: where it is computed"),
     Label("speed", "API, fast mode: price and speed", ("standard", "fast")),
     CONTEXT_MANAGEMENT,
-    Label("cache_control", "API, prompt caching: chooses what to cache"),
+    Label("mcp_servers", "API, MCP connector", ([],), "Let the client call the server itself, and send its tools."),
+    Label("cache_control", "API, prompt caching: chooses what to cache. Claude Code 2.1.332 sends it"),
     Label("system.*.cache_control", "the same, of a block"),
     Label("tools.*.cache_control", "the same, of a tool"),
     Label("messages.*.content.*.cache_control", "the same, of a block"),
+    Label("messages.*.content.*.caller", "API, programmatic calls: an echo of a call of the model's", DIRECT),
+    Label("messages.*.content.*.citations", "API, citations: none are made here", ([], {"enabled": False})),
     Label("messages.*.content.*.content.*.cache_control", "the same, inside of a tool's result"),
-    Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
+    Label("tools.*.defer_loading", "API, tool search: no tool is hidden. Claude Code 2.1.332 sends it"),
     Label(
         "tools.*.eager_input_streaming",
         "API: a call streams as early as it is certain, whatever is asked",
@@ -34,7 +38,8 @@ MESSAGES_LABELS: Table = (
         "Write examples into the description.",
     ),
 )
-HEADERS = ("anthropic-beta",)
+# Claude Code 2.1.332 sends both; the first is the API's own.
+HEADERS = ("anthropic-beta", "x-claude-code-session-id")
 TOOLS = ToolTypes(
     known=("custom",),
     optional=("web_search_20250305", "web_search_20260209"),

@@ -12,7 +12,7 @@ from gpu_runtime.generation.parsing import Label, Table, ToolTypes
 RESPONSES_LABELS: Table = (
     *CLIENT_LABELS,
     *ENGINE_NEUTRAL,
-    Label("store", "API, store: every call is kept, whatever is asked", stays=True),
+    Label("store", "API, store: every call is kept. Codex 0.171.0 sends false", stays=True),
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
     Label("background", "API, background", (False,)),
     Label("stream_options", "API, stream_options", ({}, {"include_obfuscation": False})),
@@ -23,12 +23,18 @@ RESPONSES_LABELS: Table = (
     ),
     Label("truncation", "API, truncation: nothing is cut, what is too long is refused", stays=True),
     Label("text.verbosity", "API, text.verbosity: no model here reads it", stays=True),
-    Label("reasoning.summary", "API, reasoning.summary: thoughts are returned whole", stays=True),
+    Label(
+        "reasoning.summary",
+        "API, reasoning.summary: thoughts are returned whole. Codex 0.171.0 sends auto",
+        stays=True,
+    ),
     Label("reasoning.generate_summary", "API, reasoning.generate_summary: the same, older", stays=True),
     Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
     Label("tools.*.tools.*.defer_loading", "API, tool search, in a namespace"),
     Label("input.*.internal_chat_message_metadata_passthrough", "Codex, of its own items"),
 )
+# Codex 0.171.0 sends all but openai-beta, which is of OpenAI's clients.
+HEADERS = ("openai-beta", "x-codex-beta-features", "session-id", "thread-id")
 TOOLS = ToolTypes(
     known=("function", "custom", "namespace"),
     # Codex sends it with every request unless it is switched off.

@@ -17,7 +17,7 @@ from gpu_runtime.gateway.openai.responses import response, response_events
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest, chat_request
 from gpu_runtime.gateway.openai.responses_tools import NAMESPACES, names_apart
 from gpu_runtime.generation.calls import Recorder
-from gpu_runtime.generation.parsing import body_of, parse_request, take_tools
+from gpu_runtime.generation.parsing import body_of, header_labels, parse_request, take_tools
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.rendering.renderer import Renderer
@@ -43,6 +43,7 @@ class OpenAIRoutes:
         sent = body_of(body)
         take_tools(sent, chat_labels.TOOLS)
         chat, labels = parse_request(sent, ChatRequest, chat_labels.CHAT_LABELS)
+        labels |= header_labels(request.headers, chat_labels.HEADERS)
         renderer = self._renderer.at(episode.begun_at)
         prepared = self._handler.prepare(request, renderer, chat, body, labels)
         return await self._handler.answer(request, episode, prepared, chat_completion, chat_chunks)
@@ -67,10 +68,11 @@ class OpenAIRoutes:
         sent = body_of(body)
         left_out = take_tools(sent, responses_labels.TOOLS)
         asked, labels = parse_request(sent, ResponsesRequest, responses_labels.RESPONSES_LABELS)
+        labels |= header_labels(request.headers, responses_labels.HEADERS) | left_out
         earlier = EarlierResponses(await self._recorder.calls(episode) if asked.names_earlier else ())
         chat = chat_request(asked, earlier)
         renderer = self._renderer.at(episode.begun_at)
-        prepared = self._handler.prepare(request, renderer, chat, body, labels | left_out)
+        prepared = self._handler.prepare(request, renderer, chat, body, labels)
         notes = dict(prepared.notes)
         if asked.instructions is not None:
             notes[INSTRUCTIONS] = True

@@ -70,6 +70,23 @@ async def test_three_recorded_turns_are_one_timeline(tmp_path: Path, agent: str,
         assert resumed.status_code == 200, resumed.text
 
 
+@pytest.mark.parametrize(
+    ("path", "option"),
+    [
+        ("/v1/messages", {"mcp_servers": []}),
+        ("/v1/messages", {"cache_control": {"type": "ephemeral"}}),
+        ("/v1/chat/completions", {"prediction": {"type": "content", "content": "x"}}),
+        ("/v1/chat/completions", {"service_tier": "flex", "store": False}),
+        ("/v1/responses", {"client_metadata": {"session": "s1"}, "reasoning": {"effort": "medium"}}),
+    ],
+)
+async def test_what_some_dialects_alone_have_is_a_label(gateway: Gateway, path: str, option: dict[str, Any]) -> None:
+    begun = await gateway.begin()
+    answer = await send(gateway, begun, path, body_of(path, **option))
+    assert answer.status_code == 200, answer.text
+    assert labels_of(gateway, begun)[0].keys() & {*option, "reasoning_effort"}
+
+
 async def test_the_labels_of_both_agents_are_kept(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, **ROOM) as gateway:
         begun = await gateway.begin()
@@ -315,9 +332,10 @@ async def test_several_at_the_start_are_one_in_every_dialect(tmp_path: Path, fam
         assert (await send(gateway, begun, "/v1/responses", {"model": MODEL} | goes_on)).status_code == 400
 
 
-async def test_an_accounting_line_that_changes_keeps_the_conversation(gateway: Gateway) -> None:
+@pytest.mark.parametrize("name", ["x-anthropic-billing-header", "X-Other-Session"])
+async def test_an_accounting_line_that_changes_keeps_the_conversation(gateway: Gateway, name: str) -> None:
     def body(count: int, turns: list[dict[str, Any]]) -> dict[str, Any]:
-        line = f"x-anthropic-billing-header: cc_version=2.1; cch={count};"
+        line = f"{name}: cc_version=2.1; cch={count};"
         system = [{"type": "text", "text": line}, {"type": "text", "text": "You help."}]
         return {"model": MODEL, "max_tokens": 8, "system": system, "messages": turns}
 
