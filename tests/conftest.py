@@ -76,7 +76,7 @@ def django_db_setup(
     yield
     threads = [SyncToAsync.single_thread_executor]
     if server := sys.modules.get("console.server.request_threads"):
-        threads += [each for each in gc.get_objects() if isinstance(each, server.RequestThread)]
+        threads += [each for each in gc.get_objects() if type(each) is server.RequestThread]
     for each in threads:
         each.submit(connections.close_all).result(25)  # PostgreSQL drops no database that is in use
     if django_db_keepdb:  # else pytest-django drops the database, and closes what it has open

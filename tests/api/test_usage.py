@@ -73,6 +73,7 @@ def test_the_last_week_has_the_part_of_a_runtime_that_is_in_it(project, client) 
             started_at=now - timedelta(days=begun_days_ago), seen_at=now - timedelta(days=seen_days_ago), gpus=gpus
         )
     for _ in range(2):
+        assert sum(each["runtime_s"] for each in usage(client)["items"]) == pytest.approx(16 * day_s, abs=5)
         week = usage(client)["last_7_days"]
         assert week["runtime_s"] == pytest.approx(2 * day_s, abs=5) and week["gpu_s"] == pytest.approx(2 * day_s, abs=5)
         Session.objects.update(lease_sha256="")  # over: the next time they are added up

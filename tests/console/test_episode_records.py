@@ -264,6 +264,18 @@ def read(session: Session, episode_id: str) -> dict:
     )
 
 
+def test_an_episode_is_read_through_its_own_session_alone(project, bob, running) -> None:
+    theirs, _ = factories.runtime_make(bob.memberships.get().project)
+    another, _ = factories.runtime_make(project)
+    for session in (theirs, another):
+        made = {"session": session, "episode_id": f"ep_{session.id}", "seq": 1, "fate": "trained", "begun_at": 0}
+        EpisodeRecord.objects.create(**made)
+        with pytest.raises(NotFound):
+            selectors.episode_get(project=project, session_id=running.id, episode_id=f"ep_{session.id}")
+    found = selectors.episode_get(project=project, session_id=another.id, episode_id=f"ep_{another.id}")
+    assert found.session_id == another.id
+
+
 def test_every_document_of_a_pack_is_read_whatever_the_session_does(running, s3) -> None:
     save(running, row(1), row(2), row(3))
     told = {f"epi_{number}": {"it": "is" * number} for number in (1, 2, 3)}

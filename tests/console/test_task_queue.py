@@ -175,6 +175,8 @@ def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_reward
     with pytest.raises(InvalidRequest, match="1 outputs for 2 episodes"):
         group_set(ids, second, ["ep_3", "ep_4"], [{"reward": 1.0}])
     group_set(ids, second, ["ep_3", "ep_4"], [{"reward": 1.0}, {"reward": 0.5, "metadata": {"judge": {"of": 2}}}])
+    with pytest.raises(Conflict, match="are decided"):  # a message that was under way meanwhile
+        group_set(ids, second, ["ep_3", "ep_4", "ep_5"])
     queue.task_finish(**ids, task_id=second.task_id, lease=second.lease, error="lost its server")
     (third,) = lease(ids, judged=True).items
     assert (third.try_number, third.episode_ids) == (3, ["ep_3", "ep_4"])

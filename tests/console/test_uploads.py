@@ -264,18 +264,19 @@ def test_a_new_runtime_resumes_from_the_last_committed_state(running):
     assert [(file.path, fetch(file.url)) for file in resume.files] == [("w", b"20")]
 
 
-def test_old_automatic_states_make_room_and_ordered_ones_stay(project, running):
+def test_old_automatic_states_make_room_and_ordered_and_pinned_ones_stay(project, running):
     ordered = checkpoints.checkpoint_request(project=project, session_id=running.id, kind="state")
-    for step in (1, 2, 3, 4):
+    for step in (1, 2, 3, 4, 5):
         files = {"w": str(step).encode()}
         asked = ordered.id if step == 1 else None
         plan = uploads.upload_open(session=running, body=opening(files, kind="state", step=step, checkpoint_id=asked))
         uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, files))
         if step == 2:
             dropped = f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}"
+        running.checkpoints.filter(step=3).update(pinned=True)
     removal.removals_finish()
     kept = running.checkpoints.order_by("step").values_list("step", flat=True)
-    assert list(kept) == [1, 3, 4]
+    assert list(kept) == [1, 3, 4, 5]
     assert object_store.get(f"{dropped}/w") is None and object_store.get(f"{dropped}/manifest.json") is None
 
 

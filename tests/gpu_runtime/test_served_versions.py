@@ -1,6 +1,7 @@
 """A call that goes on while weights are replaced: what it receives is cut where another version begins."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,6 +41,19 @@ def test_each_token_has_the_version_that_sampled_it(starts, before: int, version
 def test_a_piece_without_tokens_is_left_as_it_is() -> None:
     empty = replace(DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=(), raw_logprobs_T=())
     assert delta_split(empty, [], 0) == [empty]
+
+
+def test_the_labels_of_the_engine_are_read_as_the_versions_that_were_handed_over() -> None:
+    versions = ServedVersions()
+    versions.hand_over(4)
+    versions.hand_over(7)
+    spans = [SimpleNamespace(version=label, start=start) for label, start in (("default", 0), ("1", 3), ("2", 5))]
+    finished = SimpleNamespace(weight_versions=spans)
+    assert versions.starts(SimpleNamespace(), "call", finished) == [(0, 0), (4, 3), (7, 5)]
+    kept = SimpleNamespace(weight_version_starts=[("1", 0), ("2", 2)])
+    processor = SimpleNamespace(external_req_ids={"call": ["inside"]}, request_states={"inside": kept})
+    going_on = SimpleNamespace(weight_versions=None)
+    assert versions.starts(SimpleNamespace(output_processor=processor), "call", going_on) == [(4, 0), (7, 2)]
 
 
 def test_a_step_without_a_hand_over_renames_the_weights_that_are_served() -> None:

@@ -128,6 +128,13 @@ def test_the_budget_bounds_a_row_unless_one_sample_is_larger():
     assert len(pack(data, 5, order)) == 5
 
 
+def test_what_data_share_counts_once_against_the_budget_of_a_row():
+    lists = [[*range(10), 20 + n, 30 + n] for n in range(4)]
+    data = [Datum(np.array(ids), {TARGETS: np.array(ids)}) for ids in lists]
+    assert pack(data, 18, range(4)) == [[0, 1, 2, 3]]
+    assert pack(data, 17, range(4)) == [[0, 1, 2], [3]]
+
+
 @any_speed
 @given(st.lists(token_lists, min_size=1, max_size=6), st.integers(4, 40))
 def test_data_in_lexicographic_order_share_all_that_they_can(lists, budget):
