@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
@@ -125,6 +126,8 @@ def test_ending_other_browsers_sign_ins_is_recorded(project, alice) -> None:
 
 def test_no_other_project_hears_of_it_not_even_one_that_the_person_works_in(project, alice, member, bob) -> None:
     own = Project.objects.get(memberships__user=member, memberships__role=Role.OWNER)
+    began = Membership.objects.get(user=member, project=own).created_at - timedelta(days=1)
+    Membership.objects.filter(user=member, project=project).update(created_at=began)  # in it before there was their own
     sign_in(signed_in(member), member, "wrong")
     assert actions(own.id) == ["sign_in", "sign_in_refuse"]
     assert entries(project.id) == []

@@ -1,5 +1,6 @@
 """Which ended episodes make a group, and which are too old."""
 
+from gpu_runtime.episodes.begun.groups import Begun, Places
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.journal.records import EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeState
@@ -47,3 +48,11 @@ def test_oldest_tokens_are_trained_first() -> None:
     ]
     groups = full_groups(waiting, 2)
     assert [[episode.seq for episode in group] for group in groups] == [[2, 4], [1, 3]]
+
+
+def test_no_more_episodes_are_begun_than_the_groups_that_can_be_trained_in_time_hold() -> None:
+    begun = [Begun(f"e{n}", "ab"[n % 2], 0, is_open=True) for n in range(4)]
+    three, four = Places(2, 2, begun[:3]), Places(2, 2, begun)
+    assert three.has_room and not four.has_room
+    assert three.admit("b") and not three.admit("a") and not three.admit("c"), "the place that is left is of b"
+    assert not four.is_exceeded and Places(1, 2, begun).is_exceeded
