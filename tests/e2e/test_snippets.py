@@ -57,7 +57,7 @@ def run(program: str, folder: Path, *, python: Path = CLIENTS, variables: str = 
     (folder / name).write_text(program)
     command = f"bash {name}" if name.endswith("sh") else f"{python} {name}"
     done = subprocess.run(
-        ["bash", "-ec", f"{variables}\n{command}"],
+        ["bash", "-ec", f"{variables}\nexec {command}"],
         cwd=folder,
         env=clean | {"TINKER_TELEMETRY": "0"} | more,
         capture_output=True,
