@@ -3,17 +3,18 @@
 import asyncio
 import contextlib
 import logging
-import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import EngineBusy, EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.generation.call_stream import CallStream
-from gpu_runtime.generation.chat_prompt import Cutter, PreparedChat
+from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.parsing import LABELS
+from gpu_runtime.generation.sampling import numbers_check
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.generation.trainable import sampling_record, untrainable
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
@@ -183,9 +184,7 @@ class Calls:
             for choice in range(prepared.choices)
         ]
         tasks = [
-            asyncio.create_task(
-                self._generate(live, prompt.ids, choice, options[choice], answers[choice], prepared.cutters())
-            )
+            asyncio.create_task(self._generate(live, prompt.ids, choice, options[choice], answers[choice], prepared))
             for choice in range(len(answers))
         ]
         try:
@@ -202,13 +201,15 @@ class Calls:
         choice: int,
         options: SamplingOptions,
         deltas: list[Delta],
-        cutters: Sequence[Cutter],
+        prepared: Prepared,
     ) -> None:
-        stream = self._engine.generate(f"{live.id}-{choice}", prompt_ids, options)
+        cutters, budget = prepared.cutters(), prepared.thinking_budget
+        generate = self._engine.generate if budget is None else partial(budget.generate, self._engine)
+        stream = generate(f"{live.id}-{choice}", prompt_ids, options)
         try:
             while not (deltas and deltas[-1].finish_reason):
                 delta = await anext(stream)
-                _check_numbers(delta)
+                numbers_check(delta)
                 pieces = [delta]
                 for cutter in cutters:
                     pieces = [cut for piece in pieces for cut in cutter.cut(piece)]
@@ -223,6 +224,7 @@ class Calls:
     def _sampling(self, prepared: Prepared) -> dict[str, Any]:
         options = prepared.sampling(self.config, room=1, identity="", choice=0)
         is_narrowed = bool(options.json_schema or options.structural_tag or prepared.request.min_tokens)
+        is_narrowed = is_narrowed or prepared.thinking_budget is not None
         return sampling_record(prepared.request, self.config) | ({"grammar": True} if is_narrowed else {})
 
     def _check_length(self, prompt: Prompt) -> None:
@@ -260,16 +262,6 @@ class Calls:
             messages=prepared.messages[prompt.messages_from :],
             options=options,
             drift=prompt.drift,
-        )
-
-
-def _check_numbers(delta: Delta) -> None:
-    """Raises CallFailed where the engine computed no number for a token: nothing of such a call is kept."""
-    wrong = next((lp for lp in (*delta.logprobs_T, *delta.raw_logprobs_T) if not math.isfinite(lp)), None)
-    if wrong is not None:
-        raise CallFailed(
-            f"the engine computed {wrong} as the log-probability of a token that it sampled",
-            hint="This call alone failed. If others do too, the weights hold no numbers: go back to a checkpoint.",
         )
 
 

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from gpu_runtime.generation.bounds.schema_bounds import schema_bound
+from gpu_runtime.generation.bounds.thinking_budget import ThinkingBudget, budget_check, budget_of
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.loop_check import check_loop
 from gpu_runtime.generation.one_call import OneCall
@@ -99,6 +100,11 @@ class PreparedChat:
             found.append(OneCall(self.tool_format, self.renderer.decode))
         return found
 
+    @property
+    def thinking_budget(self) -> ThinkingBudget | None:
+        """What ends the thoughts of one answer; None where nothing does."""
+        return budget_of(self.request, self._thoughts, self.renderer, partial(self._parser, None, self._thoughts))
+
     def call_head(
         self, call_id: str, choice: int, index: int, name: str, given_id: str | None = None
     ) -> dict[str, Any]:
@@ -119,7 +125,7 @@ class PreparedChat:
                 param="tools",
                 openai_code="unsupported_parameter",
             )
-        self._check_thoughts()
+        budget_check(self.request, self._thoughts, has_grammar=self._is_bound)
         check_loop(self.messages, self.renderer, has_tools=bool(self.tools))
         call_format = self.tool_format if self._may_call_or_answer else None
         if call_format is not None and call_format.marker_id is not None:
@@ -137,16 +143,6 @@ class PreparedChat:
                 param="structured_outputs",
                 openai_code="unsupported_parameter",
             )
-
-    def _check_thoughts(self) -> None:
-        for number, message in enumerate(self.messages):
-            if "reasoning_content" in message and self.renderer.thoughts is None:
-                raise BadRequest(
-                    f"messages.{number} carries thoughts, and this model's chat template does not render them",
-                    hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks out.",
-                    param=f"messages.{number}.reasoning_content",
-                    openai_code="unsupported_parameter",
-                )
 
     def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
         """The prompt, on the ids that the engine has seen where that is possible. Raises BadRequest.
@@ -211,6 +207,10 @@ class PreparedChat:
     def _stops_sleep(self) -> bool:
         """Whether the answer may have thoughts, in which stop strings mean nothing."""
         return bool(self.request.stops) and (self._thoughts is not None or self.renderer.harmony is not None)
+
+    @property
+    def _is_bound(self) -> bool:
+        return self._grammar is not None or self.request.json_schema is not None
 
     @property
     def _may_call_or_answer(self) -> bool:

@@ -92,6 +92,7 @@ class EngineOptions(StrictOptions):
     ignore_eos: bool | None = None
     structured_outputs: StructuredOutputs | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=20)
+    thinking_budget: int | None = Field(None, ge=0, le=1_000_000)
 
     @field_validator("logit_bias")
     @classmethod

@@ -1,4 +1,4 @@
-"""Which histories of calls and their results are refused: those of which a model would not see all."""
+"""Which histories of calls, their results and thoughts are refused: those of which a model would not see all."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +22,13 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
         )
     called: set[str] = set()
     for number, message in enumerate(messages):
+        if "reasoning_content" in message and renderer.thoughts is None:
+            raise BadRequest(
+                f"messages.{number} carries thoughts, and this model's chat template does not render them",
+                hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks out.",
+                param=f"messages.{number}.reasoning_content",
+                openai_code="unsupported_parameter",
+            )
         calls = [call["id"] for call in message.get("tool_calls", [])]
         called.update(calls)
         if calls and not renderer.writes_calls:

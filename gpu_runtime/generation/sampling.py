@@ -1,11 +1,13 @@
 """What chat and text completions share on the way to the engine and back: options of sampling, what was sampled."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 
 from gpu_runtime.generation.requests import SampledRequest
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
+from gpu_runtime.refusals import CallFailed
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -55,3 +57,13 @@ def stopped_by(request: SampledRequest, answer: Completion) -> str | int | None:
     last = answer.token_ids_T[-1:] if answer.finish_reason == "stop" else ()
     ended = next((token for token in last if token in (request.stop_token_ids or [])), None)
     return ended if answer.stop_reason is None else answer.stop_reason
+
+
+def numbers_check(delta: Delta) -> None:
+    """Raises CallFailed where the engine computed no number for a token: nothing of such a call is kept."""
+    wrong = next((lp for lp in (*delta.logprobs_T, *delta.raw_logprobs_T) if not math.isfinite(lp)), None)
+    if wrong is not None:
+        raise CallFailed(
+            f"the engine computed {wrong} as the log-probability of a token that it sampled",
+            hint="This call alone failed. If others do too, the weights hold no numbers: go back to a checkpoint.",
+        )

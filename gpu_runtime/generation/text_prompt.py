@@ -38,6 +38,10 @@ class PreparedText:
         """How many completions are requested."""
         return self.request.n or 1
 
+    @property
+    def thinking_budget(self) -> None:
+        """Plain text has no thoughts."""
+
     def cutters(self) -> Sequence[Cutter]:
         """Plain text has no thoughts and calls no tool."""
         return ()
@@ -49,6 +53,8 @@ class PreparedText:
     def check(self) -> None:
         """Raises BadRequest for a prompt that is no prompt, for tokens that there are not, for too large a grammar."""
         check_tokens(self.request, self.renderer.vocabulary)
+        if self.request.thinking_budget is not None:
+            raise BadRequest("a text has no thoughts", hint="Leave thinking_budget out.", param="thinking_budget")
         prompt = self.request.the_prompt
         if not prompt:
             raise BadRequest("the prompt is empty", param="prompt")

@@ -146,6 +146,11 @@ class AnswerParser:
         return thoughts, plain, pieces
 
     @property
+    def is_thinking(self) -> bool:
+        """Whether thoughts have begun and not ended."""
+        return self._splitter.is_inside
+
+    @property
     def said(self) -> int:
         """How many characters behind the thoughts have come."""
         return len(self._text)

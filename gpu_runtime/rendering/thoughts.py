@@ -44,6 +44,11 @@ class ThoughtSplitter:
         self._is_inside = self.found
         self._is_past = form is None
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether thoughts have begun and not ended."""
+        return self._is_inside
+
     def feed(self, text: str) -> tuple[str, str]:
         """The thoughts and the rest that are certain now."""
         self._held += text

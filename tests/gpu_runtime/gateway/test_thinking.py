@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_runtime.journal.allowed_tokens import set_size
 from gpu_runtime.journal.timelines import agents_of, merge
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
 from support.gateway_harness import MODEL, Gateway, running_gateway
@@ -248,3 +249,53 @@ async def test_stop_strings_sleep_inside_thoughts(
         assert answer.stop_reason == ("Question:" if is_cut else None)
         sampled = gateway.renderer.decode(answer.token_ids_T)
         assert sampled.endswith("Question:") if is_cut else sampled == text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_thoughts_end_at_their_budget_with_a_bound_mark(tmp_path: Path, stream: bool) -> None:
+    async with running_gateway(tmp_path, family="opens_thoughts", max_tokens=128, max_context_length=1024) as gateway:
+        encode = gateway.engine.encode
+        thoughts = [token for letter in "abcdefghij" for token in encode(letter)]
+        gateway.engine.say([*thoughts, gateway.engine.end_id], "\n\nfour.")
+        begun, asked = await gateway.begin(), {"messages": [{"role": "user", "content": "?"}]}
+        options = asked | {"extra_body": {"thinking_budget": 5}}
+        said, content = "", ""
+        if stream:
+            async for chunk in await gateway.openai(begun).chat.completions.create(model=MODEL, stream=True, **options):
+                said += getattr(chunk.choices[0].delta, "reasoning_content", None) or ""
+                content += chunk.choices[0].delta.content or ""
+        else:
+            message = (await gateway.chat(begun, **options)).choices[0].message
+            said, content = message.reasoning_content, message.content
+        assert (said, content) == ("abcde", "four.")
+        (call,) = gateway.journal.calls.of_episode(begun["episode_id"])
+        (answer,), mark = call.completions, tuple(encode("</think>"))
+        ids = (*thoughts[:5], *mark, *encode("\n\nfour."), gateway.engine.end_id)
+        assert answer.token_ids_T == ids
+        # The mark is what alone could come; all else is what the engine sampled behind exactly what was before.
+        sizes = [None if each is None else set_size(each) for each in answer.allowed_T]
+        assert sizes == [None] * 5 + [1] * len(mark) + [None] * (len(ids) - 5 - len(mark))
+        assert answer.logprobs_T[5 : 5 + len(mark)] == (0.0,) * len(mark)
+        first, second = gateway.engine.requests
+        assert second.prompt_ids == first.prompt_ids + ids[: 5 + len(mark)]
+        assert answer.logprobs_T[:5] == tuple(first.logprobs[:5])
+        assert answer.logprobs_T[5 + len(mark) :] == tuple(second.logprobs)
+
+
+async def test_a_budget_that_is_not_reached_changes_nothing_and_one_without_thoughts_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with running_gateway(tmp_path / "a", family="opens_thoughts", max_tokens=64) as gateway:
+        gateway.engine.say("hm\n</think>\n\nfour.", "</think>\n\nfive.", "\n\nsix.")
+        begun = await gateway.begin(eval=True)
+        contents = []
+        for budget in (50, 50, 0):
+            answer = await gateway.chat(begun, extra_body={"thinking_budget": budget})
+            contents.append(answer.choices[0].message.content)
+        assert contents == ["four.", "five.", "six."] and len(gateway.engine.requests) == 3
+        form = {"type": "json_object"}
+        refused = await gateway.raw_chat(begun["api_key"], thinking_budget=5, response_format=form)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "thinking_budget")
+    async with running_gateway(tmp_path / "b") as gateway:
+        begun = await gateway.begin(eval=True)
+        assert (await gateway.raw_chat(begun["api_key"], thinking_budget=5)).status_code == 400
