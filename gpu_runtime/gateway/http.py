@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from gpu_runtime.refusals import BadKey, BadRequest, GatewayError, PromptTooLong, TooLarge
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail, anthropic_error_body
 
-PLACE = re.compile(r"\.(\d+)(?=\.|$)")  # of an item of a list, in a path of names
+PLACE = re.compile(r"(?<=[A-Za-z_])\.(\d+)(?!\w)")  # of an item of a list, in a path of names
 RESPONSES_NAMES = {
     "reasoning_effort": "reasoning.effort",
     "max_completion_tokens": "max_output_tokens",
@@ -87,7 +87,7 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
     if param is not None and request.url.path.endswith("/responses"):
         param = _of_responses(param)
     param = param and PLACE.sub(r"[\1]", param)
-    said = error.sentences if error.param is None or param is None else error.sentences.replace(error.param, param)
+    said = PLACE.sub(r"[\1]", error.sentences)
     # A request that is at fault in a way that has no code of its own has none there.
     code = None if error.openai_code == ErrorCode.INVALID_REQUEST else error.openai_code
     body = {"message": said, "type": error.openai_type, "param": param, "code": code}

@@ -40,7 +40,7 @@ async def test_a_template_that_leaves_results_out_has_no_tools(tmp_path: Path) -
     async with running_gateway(tmp_path, family="chatml_drops_results", max_context_length=2048) as gateway:
         assert "leaves out what a tool returned" in await refused(gateway, messages=[ASK], tools=[TOOL])
         loop = [ASK, calling(IDS[0]), result(IDS[0])]
-        assert "messages.2 is the result" in await refused(gateway, messages=loop)
+        assert "messages[2] is the result" in await refused(gateway, messages=loop)
         block = {"type": "tool_result", "tool_use_id": IDS[0], "content": "sunny"}
         use = {"type": "tool_use", "id": IDS[0], "name": "get_weather", "input": {}}
         turns = [ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": [block]}]
@@ -54,14 +54,14 @@ async def test_a_template_that_leaves_results_out_has_no_tools(tmp_path: Path) -
 async def test_a_template_that_leaves_calls_out_takes_no_history_with_calls(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, family="smollm2", max_context_length=2048) as gateway:
         loop = [ASK, calling(IDS[0]), result(IDS[0])]
-        assert "messages.1 makes a call" in await refused(gateway, messages=loop)
+        assert "messages[1] makes a call" in await refused(gateway, messages=loop)
 
 
 @pytest.mark.parametrize("family", ["llama3", "llama3_1", "gptoss"])
 async def test_a_template_that_writes_one_call_takes_no_message_with_two(tmp_path: Path, family: str) -> None:
     async with running_gateway(tmp_path, family=family, max_tokens=64, max_context_length=4096) as gateway:
         loop = [ASK, calling(*IDS), result(IDS[0]), result(IDS[1])]
-        assert "messages.1 makes 2 calls" in await refused(gateway, messages=loop, tools=[TOOL])
+        assert "messages[1] makes 2 calls" in await refused(gateway, messages=loop, tools=[TOOL])
         one_by_one = [ASK, calling(IDS[0]), result(IDS[0]), calling(IDS[1]), result(IDS[1])]
         taken = await gateway.raw_chat((await gateway.begin())["api_key"], messages=one_by_one, tools=[TOOL])
         assert taken.status_code == 200, taken.text
