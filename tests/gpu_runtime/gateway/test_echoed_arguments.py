@@ -43,11 +43,11 @@ def bodies(arguments: str) -> dict[str, tuple[str, str]]:
     made: dict[str, tuple[dict[str, Any], str]] = {
         "/v1/chat/completions": (
             {"messages": chat, "tools": [{"type": "function", "function": TOOL}], "max_tokens": 4},
-            "messages.1.tool_calls.0.function.arguments",
+            "messages[1].tool_calls[0].function.arguments",
         ),
         "/v1/responses": (
             {"input": items, "tools": [{"type": "function", **TOOL}], "max_output_tokens": 4},
-            "input.1.arguments",
+            "input[1].arguments",
         ),
         "/v1/messages": (
             {"messages": turns, "tools": [schema | {"input_schema": TOOL["parameters"]}], "max_tokens": 4},
@@ -86,7 +86,7 @@ async def test_arguments_that_are_no_object_are_refused_by_their_path(gateway: G
             assert status == 400, (path, arguments, answer)
             # Text that begins as an object may be an answer's that was cut: its place is that of the conversation.
             begins = arguments.startswith('"{') and path != "/v1/messages"
-            shown = "messages.1.tool_calls.0.function.arguments" if begins else where
+            shown = "messages[1].tool_calls[0].function.arguments" if begins else where
             assert shown in answer["error"]["message"], (path, arguments, answer)
     assert gateway.engine.requests == []
 
