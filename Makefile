@@ -9,7 +9,7 @@ RUN := .venv/bin/python
 # BUILD=cuda choose by hand (make up BUILD=cpu). The suite is for CPUs.
 SERVER = $$(cat .venv/stamps/server-python)
 
-.PHONY: help quickstart up test test-all nightly gpu check sbom release hashes light test-postgres frontend clean
+.PHONY: help quickstart up test test-all nightly gpu check sbom release lock light test-postgres frontend clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,26 +27,29 @@ up:
 
 ## make test         set-up, the checks, the quick tests, then one case of each kind with its real parts
 test:
-	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser + clients tinker
+	@BUILD=cpu $(SETUP) runtime tests model + frontend + browser
 	@$(RUN) tests/checks.py
 	@$(RUN) -m pytest --quick -n auto --maxprocesses 8 --dist worksteal
 	@$(RUN) -m pytest -m "smoke and not nightly and not swift" -n auto --maxprocesses 4 --dist loadfile -rs
 
 ## make test-all     set-up of everything that a test starts, the checks, then every case
 test-all:
-	@BUILD=cpu $(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker evaluators cookbook
+	@BUILD=cpu $(SETUP) runtime tests model + frontend + browser engines
+	@-$(RUN) tests/environments/build.py swift evaluators cookbook
 	@$(RUN) tests/checks.py
 	@CONSOLE_SCREENSHOTS=$(CURDIR)/.data/screenshots $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rs
 	@$(RUN) -m pytest -m "engine and not nightly" -rs
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
-	@BUILD=cpu $(SETUP) runtime dev launchers engines + browser + clients evaluators + cookbook
+	@BUILD=cpu $(SETUP) runtime tests engines + browser
+	@-$(RUN) tests/environments/build.py evaluators cookbook
 	@$(RUN) tests/nightly.py
 
 ## make gpu          on a machine with GPUs: set-up into .venv-cuda, correctness, speed, GSM8K; writes tests/gpu/RESULTS.md
 gpu:
 	@$(SETUP) cuda
+	@-$(RUN) tests/environments/build.py trl --beside .venv-cuda
 	@.venv-cuda/bin/python tests/gpu/run.py $(OPTIONS)
 
 ## make light        set-up without torch or vLLM, to work on the control plane, the client, the gateway or the docs
@@ -55,7 +58,7 @@ light:
 
 ## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis
 test-postgres:
-	@BUILD=cpu $(SETUP) runtime dev launchers engines
+	@BUILD=cpu $(SETUP) runtime tests engines
 	@$(RUN) tests/on_postgres.py
 
 ## make frontend     build the console's pages
@@ -71,13 +74,13 @@ release:
 	@$(SETUP) light frontend
 	@requirements/release.sh
 
-## make hashes       what the images may install, anew from the locked versions
-hashes:
-	@requirements/hashes.sh
+## make lock         the hashes of what is installed, anew from the groups of pyproject.toml (OPTIONS=--upgrade for newer versions)
+lock:
+	@requirements/lock.sh $(OPTIONS)
 
 ## make check        set-up, then what needs no server: style, types, contracts, the front end's tests
 check:
-	@BUILD=cpu $(SETUP) runtime dev launchers + frontend
+	@BUILD=cpu $(SETUP) runtime tests + frontend
 	@$(RUN) tests/checks.py
 
 ## make clean        remove what set-up made; .data, with the sessions, stays

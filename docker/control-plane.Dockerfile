@@ -15,10 +15,10 @@ RUN npm run build
 FROM ${PYTHON_IMAGE}
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-COPY requirements/control-plane.lock requirements/
+COPY requirements/server.txt requirements/
 # Files that the lock has the hashes of, and no code of a package is run to build it. An index that builds packages itself
-# has others: requirements/hashes.sh writes the lock anew from it.
-RUN python3 -m pip install --require-hashes --only-binary :all: -r requirements/control-plane.lock
+# has others: requirements/lock.sh writes the lock anew from it.
+RUN python3 -m pip install --require-hashes --only-binary :all: -r requirements/server.txt
 COPY manage.py openapi.json pyproject.toml README.md LICENSE ./
 COPY docker/*.sh docker/
 COPY sdk sdk

@@ -2,8 +2,8 @@
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cpu .
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cuda --build-arg ENGINE=cuda .
 # The CPU build of torch comes from an index of its own; without it the CUDA build is installed, which works and is
-# gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS". A build that is not PyTorch's needs the hash of its
-# file as well: --build-arg TORCH_SHA256=...
+# gigabytes larger: --build-arg TORCH_OPTIONS="--extra-index-url ADDRESS". A build that is not PyTorch's needs the hash of
+# its file in requirements/cpu.txt.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${PYTHON_IMAGE}
 # A compiler: vLLM and DeepSpeed compile kernels when they first need them. tini: ends and collects whatever is left.
@@ -11,22 +11,20 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-d
     && rm -rf /var/lib/apt/lists/*
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-COPY requirements/*.lock requirements/
-# Files that the locks have the hashes of, and what these need, which is in them too: requirements/hashes.sh, which also
-# says which lock is whose. torch is first and alone, because what is built from source asks for it.
+COPY requirements/cpu.txt requirements/cuda.txt requirements/
+# Files that the locks have the hashes of, and what these need, which is in them too: requirements/lock.sh. DeepSpeed has no
+# wheel and is built here.
 ARG ENGINE=cpu
 ARG TORCH_OPTIONS=""
-ARG TORCH_SHA256=""
-RUN cd requirements && case "${ENGINE},${TORCH_OPTIONS:+other},${TORCH_SHA256:+known}" in \
-      cpu,,) cp runtime-torch.lock torch.lock ;; \
-      cpu,other,) cp torch-cpu.lock torch.lock ;; \
-      cpu,other,known) sed -n "s/^\(torch==[^ ]*\).*/\1 --hash=sha256:${TORCH_SHA256}/p" runtime-torch.lock >torch.lock ;; \
-      cuda,,) : >torch.lock ;; \
-      *) echo "ENGINE is cpu or cuda; TORCH_OPTIONS goes with cpu, TORCH_SHA256 with both" >&2; exit 1 ;; \
-    esac
-RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: ${TORCH_OPTIONS} -r requirements/torch.lock
-RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: -r "requirements/runtime-${ENGINE}.lock"
-RUN DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1 python3 -m pip install --no-deps --require-hashes --no-build-isolation -r requirements/runtime-source.lock
+RUN cd requirements && torch='/^[^ ]/ { of_torch = /^(torch==|nvidia-|cuda-|triton==)/ }' \
+    && case "${ENGINE},${TORCH_OPTIONS:+other}" in \
+      cpu,) { awk "$torch !of_torch" cpu.txt && awk "$torch of_torch" cuda.txt; } >all.txt ;; \
+      cpu,other) cp cpu.txt all.txt ;; \
+      cuda,) cp cuda.txt all.txt ;; \
+      *) echo "ENGINE is cpu or cuda; TORCH_OPTIONS goes with cpu" >&2; exit 1 ;; \
+    esac && awk '/^[^ ]/ { file = /^deepspeed==/ ? "source" : "wheels" } { print >file }' all.txt
+RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: ${TORCH_OPTIONS} -r requirements/wheels
+RUN DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1 python3 -m pip install --no-deps --require-hashes --no-build-isolation -r requirements/source
 COPY sdk sdk
 COPY gpu_runtime gpu_runtime
 ENV PYTHONPATH=/app:/app/sdk NVIDIA_DRIVER_CAPABILITIES=compute,utility

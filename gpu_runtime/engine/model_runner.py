@@ -38,7 +38,7 @@ def runner_refusal(runner: Any) -> str:
     if not isinstance(runner, GPUModelRunner):
         return f"its worker has {kind}, and not vLLM's first model runner, which {SWITCH}={FIRST} asks for"
     if missing := [name for name in METHODS if not hasattr(runner, name)]:
-        return f"{kind} has no {', '.join(missing)}: this is not the vLLM of requirements/vllm.txt"
+        return f"{kind} has no {', '.join(missing)}: this is not the vLLM of requirements/cpu.txt"
     return ""
 
 

@@ -5,6 +5,7 @@ One that cannot be built is said in words and its agents are skipped; the others
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,8 +21,9 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venv-agents"
-UV = FOLDER / "uv" / "bin" / "uv"
-WANTED = tomllib.loads((ROOT / "requirements" / "agents.toml").read_text())
+UV = Path(sys.executable).with_name("uv")
+SETTINGS = ROOT / "requirements" / "uv_settings.py"  # the index and the certificates that pip is set to
+WANTED = tomllib.loads((ROOT / "tests" / "agents" / "agents.toml").read_text())
 NODE = "node"  # all packages of npm are in one folder
 AT_ONCE = 4
 BUILD_S = 900
@@ -37,7 +39,7 @@ class Environment:
 
 
 def build_all(names: Iterable[str], *, reuse: bool = False) -> dict[str, Environment]:
-    """Environments by their names in requirements/agents.toml; ``reuse`` keeps those that are there."""
+    """Environments by their names in agents.toml; ``reuse`` keeps those that are there."""
     wanted = set(names)
     python = sorted(wanted & WANTED["python"].keys())
     node = sorted(wanted & WANTED["node"].keys())
@@ -45,24 +47,11 @@ def build_all(names: Iterable[str], *, reuse: bool = False) -> dict[str, Environ
     FOLDER.mkdir(exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         in_node = pool.submit(build_node, node, reuse=reuse) if node else None
-        if python:
-            trouble = make_uv()
-            tried = [Environment(FOLDER / name, trouble=trouble) for name in python]
-            if not trouble:
-                tried = list(pool.map(lambda name: build_python(name, reuse=reuse), python))
-            built |= dict(zip(python, tried, strict=True))
+        tried = pool.map(lambda name: build_python(name, reuse=reuse), python)
+        built |= dict(zip(python, tried, strict=True))
         if in_node is not None:
             built |= in_node.result()
     return built
-
-
-def make_uv() -> str:
-    """Installs uv with pip where it is not there; returns why that was not possible."""
-    if UV.exists():
-        return ""
-    return run([sys.executable, "-m", "venv", str(FOLDER / "uv")]) or run(
-        [str(FOLDER / "uv" / "bin" / "python"), "-m", "pip", "install", "-q", "-r", "requirements/uv.txt"]
-    )
 
 
 def build_python(name: str, *, reuse: bool) -> Environment:
@@ -115,23 +104,13 @@ def node_version(folder: Path, package: str) -> str:
 
 def run(command: list[str], folder: Path = ROOT) -> str:
     """Why the command failed, in its own last line; "" when it did not."""
-    environment = os.environ | {"UV_CACHE_DIR": str(FOLDER / "cache"), "UV_LINK_MODE": "hardlink"} | pip_settings()
+    cache = {"UV_CACHE_DIR": str(FOLDER / "cache"), "UV_LINK_MODE": "hardlink"}
     try:
+        environment = os.environ | cache | runpy.run_path(str(SETTINGS))["settings"]()
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as failure:
+    except (OSError, subprocess.SubprocessError) as failure:
         return str(failure)
     lines = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
     return "" if done.returncode == 0 else lines[-1].strip()
-
-
-def pip_settings() -> dict[str, str]:
-    """The index and the certificates that pip is set to, by uv's names for them."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, timeout=60, check=False
-    )
-    settings = dict(line.split("=", 1) for line in listed.stdout.splitlines() if "=" in line)
-    found = {"UV_DEFAULT_INDEX": "index-url", "SSL_CERT_FILE": "cert"}
-    values = {name: settings.get(f"global.{key}") or settings.get(f":env:.{key}") for name, key in found.items()}
-    return {name: value.strip("'") for name, value in values.items() if value}

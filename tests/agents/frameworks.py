@@ -38,13 +38,13 @@ class Framework:
 
     name: str
     program: str
-    environment: str  # of requirements/agents.toml
+    environment: str  # of tests/agents/agents.toml
     said: tuple[tuple[str, bool], ...] = tuple(LOOP)
     timelines: tuple[tuple[int, ...], ...] = ONE
     why: str = ""
     answer: str = FINAL
     asks_for_one_call: bool = False  # by parallel_tool_calls: an answer ends with its first call, a token early
-    in_suite: tuple[str, ...] = ()  # its packages in .venv-clients, for those that `make test` runs
+    in_suite: bool = False  # `make test-all` runs it, from the packages of `.venv`
     commands: tuple[str, ...] = ()  # other programs that it needs on this machine
 
     @property
@@ -70,8 +70,8 @@ def browser_step(action: dict[str, Any]) -> str:
 
 
 FRAMEWORKS = [
-    Framework("openai", "openai_package", "openai", in_suite=("openai",)),
-    Framework("anthropic", "anthropic_package", "anthropic", in_suite=("anthropic",)),
+    Framework("openai", "openai_package", "openai", in_suite=True),
+    Framework("anthropic", "anthropic_package", "anthropic", in_suite=True),
     Framework("LiteLLM", "litellm_package", "litellm"),
     Framework(
         "OpenAI Agents SDK",
@@ -80,10 +80,10 @@ FRAMEWORKS = [
         ((call("transfer_to_forecaster"), True), *LOOP),
         ((0,), (1, 2, 3)),
         "who hands over has other instructions and other tools",
-        in_suite=("openai-agents", "mcp"),
+        in_suite=True,
     ),
-    Framework("LangGraph", "langgraph_react", "langgraph", in_suite=("langgraph", "langchain-openai")),
-    Framework("AutoGen", "autogen_agent", "autogen", in_suite=("autogen-agentchat", "autogen-ext")),
+    Framework("LangGraph", "langgraph_react", "langgraph", in_suite=True),
+    Framework("AutoGen", "autogen_agent", "autogen", in_suite=True),
     Framework(
         "smolagents",
         "smolagents_agent",
@@ -95,7 +95,7 @@ FRAMEWORKS = [
         ),
         ((0,), (1,), (2,)),
         "it writes calls into its history in words of its own",
-        in_suite=("smolagents",),
+        in_suite=True,
     ),
     Framework("LangChain", "langchain_agent", "langchain"),
     Framework(

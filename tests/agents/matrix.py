@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from agents.environments import Environment, build_all
-from agents.frameworks import FRAMEWORKS, PROGRAMS, Framework
 from clients.outside_agents import ENVIRONMENT, check_record, timelines_of
 
+from agents.environments import Environment, build_all
+from agents.frameworks import FRAMEWORKS, PROGRAMS, Framework
 from support.gateway_harness import Gateway, running_gateway
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 """Agent-lightning 0.3 as it is, with an episode for its backend: what its spans recover, and what the gateway has.
 
-``make nightly`` builds its environment, of the versions in requirements/agents.toml that install and work together.
+``make nightly`` builds its environment, of the versions in tests/agents/agents.toml that install and work together.
 """
 
 import json
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.environments import FOLDER, build_all
-from agents.frameworks import PROGRAMS
 from clients.outside_agents import ENVIRONMENT, check_record
 
+from agents.environments import FOLDER, build_all
+from agents.frameworks import PROGRAMS
 from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.programs import program_output
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents.environments import ROOT, Environment, build_node
-from agents.matrix import odd
 from clients.outside_agents import ENVIRONMENT, check_record, timelines_of
 
+from agents.environments import ROOT, Environment, build_node
+from agents.matrix import odd
 from support.gateway_harness import MODEL, running_gateway
 from support.programs import program_output
 

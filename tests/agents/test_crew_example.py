@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from agents.environments import FOLDER, ROOT, build_all
 from clients.outside_agents import ENVIRONMENT
 
+from agents.environments import FOLDER, ROOT, build_all
 from support.programs import program_output
 
 EXAMPLE = ROOT / "sdk" / "examples" / "twenty_questions"

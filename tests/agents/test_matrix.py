@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from clients.outside_agents import VENV
+
 from agents.frameworks import FRAMEWORKS, PROGRAMS
 from agents.matrix import command_of, play
-from clients.outside_agents import VENV, need
 
 HERE = [framework for framework in FRAMEWORKS if framework.in_suite]
 
@@ -13,7 +14,6 @@ HERE = [framework for framework in FRAMEWORKS if framework.in_suite]
 @pytest.mark.system
 async def test_outside_agents_are_recorded_exactly_and_merge(tmp_path: Path) -> None:
     """In one process: each of these frameworks imports much of what the others do."""
-    need(*(package for framework in HERE for package in framework.in_suite))
     results = await play(command_of(HERE[0], VENV), HERE, tmp_path)
     found = {(result.framework.name, result.model): result.trouble for result in results}
     assert found == {(framework.name, model): "" for framework in HERE for model in ("plain", "thinking")}

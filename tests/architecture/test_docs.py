@@ -23,7 +23,7 @@ FOLDERS = ("api", "console", "gpu_runtime", "sdk", "frontend", "tests", "docker"
 NAMED = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*-]*(?:::\w+)?|\b[\w.-]+\.(?:md|toml|json|yml)\b")
 SETTING = re.compile(r"\b(?:TINKERSCRIPT_[A-Z_]+|S3_[A-Z_]+|DATABASE_URL|REDIS_URL)\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OTHERS = {"agentlightning", "tinker"}  # they stand in environments of their own, where the examples run
+OTHERS = {"agentlightning", "tinker"}  # a server is installed without them, and their examples are run elsewhere
 MADE_LATER = {"backup.json", "frontend/dist", "frontend/node_modules", "config.json"}  # by set-up, a backup, a model
 
 

@@ -25,16 +25,17 @@ case "$*" in
 esac
 echo "$*" >>calls
 case "$*" in
-  *launchers.lock*) sleep 1; echo "no matching distribution for launchers"; exit 1 ;;
-  *dev.lock*) echo begun >dev; exec sleep 97 ;;
-  *torch-cpu.lock*) echo "no such build"; exit ${{NO_CPU_BUILD:-0}} ;;
+  *bundled_model*) sleep 1; echo "no space for the model"; exit ${{NO_MODEL:-0}} ;;
 esac
 """
-
-
-# In the place of uv, where a test puts it there.
+# In the place of uv; where it is told to, it hangs, or has no build of torch for CPUs.
 UV = """#!/bin/sh
-echo "uv $* index $UV_DEFAULT_INDEX constraint $UV_CONSTRAINT" >>calls
+case "$*" in *--dry-run*) exit ${NO_CPU_BUILD:-0} ;; esac
+echo "uv $* index $UV_DEFAULT_INDEX $DS_BUILD_OPS$DS_IGNORE_CUDA_DETECTION" >>calls
+case "$*" in
+  *tests.txt*) echo begun >begun; [ -z "$HANGS" ] || exec sleep 97 ;;
+  *uv/cpu.txt*) cp .venv/uv/cpu.txt asked ;;
+esac
 exit ${UV_STATUS:-0}
 """
 SHARE = "sdk/tinkerscript/processes/machine_share.py"
@@ -53,6 +54,7 @@ def checkout(tmp_path: Path) -> Path:
     python = tmp_path / ".venv" / "bin" / "python"
     python.write_text(PYTHON)
     python.chmod(0o755)
+    program_put(tmp_path / ".venv" / "bin" / "uv", UV)
     (tmp_path / ".venv" / "lib" / f"python{VERSION}").mkdir(parents=True)
     (tmp_path / ".venv" / "stamps" / "venv").write_text(f"{tmp_path} python {VERSION}")
     return tmp_path
@@ -72,45 +74,59 @@ def working_in(folder: Path) -> list[Path]:
 
 def test_the_first_chain_that_fails_ends_the_others_and_its_cause_comes_last(checkout: Path) -> None:
     began = time.monotonic()
-    made = set_up(checkout, "dev", "+", "launchers")
+    made = set_up(checkout, "tests", "+", "model", HANGS="1", NO_MODEL="1")
     assert made.returncode == 1 and time.monotonic() - began < 30
-    assert (checkout / "dev").exists(), "the other chain was at work"
+    assert (checkout / "begun").exists(), "the other chain was at work"
     last = made.stderr.strip().splitlines()[-2:]
-    assert "set-up failed: clients of Docker and Kubernetes" in last[0] and ".venv/setup.log" in last[0]
-    assert last[1] == "no matching distribution for launchers"
+    assert "set-up failed: the base model" in last[0] and ".venv/setup.log" in last[0]
+    assert last[1] == "no space for the model"
     wait_until(lambda: not working_in(checkout), 20)  # a child of a child ends on its own after the signal
-    assert "no matching distribution" in (checkout / ".venv" / "setup.log").read_text()
+    assert "no space for the model" in (checkout / ".venv" / "setup.log").read_text()
 
 
 def test_a_failure_is_forgotten_by_the_next_set_up(checkout: Path) -> None:
-    assert set_up(checkout, "launchers").returncode == 1
-    made = set_up(checkout, "dev", "+", "launchers")
-    assert made.stderr.count("set-up failed: clients") == 2, "said when it happened and at the end, of this run alone"
+    assert set_up(checkout, "model", NO_MODEL="1").returncode == 1
+    made = set_up(checkout, "tests", "+", "model", NO_MODEL="1", HANGS="1")
+    assert made.stderr.count("set-up failed: the base") == 2, "said when it happened and at the end, of this run alone"
 
 
 def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
     """Where they cannot be built, here because there is nothing to build them of, the other chains go on."""
-    made = set_up(checkout, "swift", "+", "pages")
+    made = set_up(checkout, "tests", "+", "pages")
     assert made.returncode == 0, made.stderr
     assert "goes on without the console's pages" in made.stderr
     assert set_up(checkout, "frontend").returncode != 0
 
 
-@pytest.mark.parametrize(("missing", "asked"), [("0", ["torch-cpu.lock"]), ("1", ["torch-cpu.lock", "torch.lock"])])
-def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, missing: str, asked: list[str]) -> None:
+@pytest.mark.parametrize(("missing", "torch"), [("", "torch==2.13.0+cpu"), ("1", "torch==2.13.0")])
+def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, missing: str, torch: str) -> None:
+    """Else its build for CUDA, with the libraries that it loads."""
     made = set_up(checkout, "runtime", NO_CPU_BUILD=missing)
     assert made.returncode == 0, made.stderr
-    calls = [line for line in (checkout / "calls").read_text().splitlines() if "torch" in line]
-    assert [wanted in call for wanted, call in zip(asked, calls, strict=True)] == [True] * len(asked)
+    asked = re.findall(r"^[a-z0-9-]+==[^ ]+", (checkout / "asked").read_text(), re.MULTILINE)
+    assert [each for each in asked if each.startswith("torch==")] == [torch]
+    assert any(each.startswith("nvidia-") for each in asked) == bool(missing) == ("5 GB larger" in made.stderr)
+    calls = [
+        line for line in (checkout / "calls").read_text().splitlines() if line.startswith("uv ") and " -r " in line
+    ]
     assert all("--require-hashes" in call and "--no-deps" in call for call in calls)
     assert "takes 3.6 GB of this disk" in made.stderr
 
 
+def test_an_environment_gets_what_is_new_in_a_lock_and_nothing_twice(checkout: Path) -> None:
+    """One call of uv for all; what another lock brought stays."""
+    assert set_up(checkout, "light").returncode == set_up(checkout, "runtime", "tests").returncode == 0
+    assert set_up(checkout, "runtime", "tests").returncode == 0
+    assert [names for names in locks_called(checkout)] == [["server", "tests"], ["cpu"]]
+    (checkout / "requirements" / "server.txt").write_text("django==6\n")
+    assert set_up(checkout, "light").returncode == 0
+    assert locks_called(checkout)[2:] == [["server"]]
+
+
 def test_what_the_set_up_takes_is_said_before_it_begins(checkout: Path) -> None:
     """Of the quickstart and of the suite; and a disk with less room is refused."""
-    suite = set_up(checkout, "runtime", "launchers", "dev")  # the second fails, as here it always does
-    assert "takes 5.4 GB of this disk" in suite.stderr
-    (checkout / ".venv" / "stamps" / "torch").unlink()
+    suite = set_up(checkout, "runtime", "tests", UV_STATUS="1")
+    assert "takes 5 GB of this disk" in suite.stderr
     df = checkout / "bin" / "df"
     df.parent.mkdir()
     df.write_text("#!/bin/sh\necho; echo / 9000 4600 4400 50% /\n")
@@ -128,8 +144,8 @@ def test_too_little_memory_for_a_session_is_said_before_anything_is_downloaded(c
     (checkout / SHARE).write_text("memory_bytes = lambda: 2 << 30\n")
     little = set_up(checkout, "runtime")
     assert f"{says}, and 2048 are here" in little.stderr
-    assert little.stderr.index(says) < little.stderr.index("torch (about")
-    (checkout / ".venv" / "stamps" / "torch").unlink(missing_ok=True)
+    assert little.stderr.index(says) < little.stderr.index("set-up: the server")
+    (checkout / ".venv" / "stamps" / "cpu").unlink()
     (checkout / SHARE).write_text(f"memory_bytes = lambda: {needed_mb} << 20\n")
     assert says not in set_up(checkout, "runtime").stderr
 
@@ -148,13 +164,15 @@ def machine_put(checkout: Path, driver: str = "580.65.06", free_mb: int = 85000)
     return {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
 
 
-def locks_asked(checkout: Path, where: str = "") -> list[str]:
+def locks_called(checkout: Path, where: str = "") -> list[list[str]]:
+    """The locks of each call of uv in ``where``."""
     lines = (checkout / "calls").read_text().splitlines()
-    return [re.findall(r"requirements/(\S+)\.lock", line)[0] for line in lines if ".lock" in line and where in line]
+    return [
+        re.findall(r"-r \S+/(\S+)\.txt", line) for line in lines if " -r " in line and where in line and "uv " in line
+    ]
 
 
 def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_there_is_a_gpu(checkout: Path) -> None:
-    program_put(checkout / ".venv" / "bin" / "uv", UV)
     machine = machine_put(checkout, free_mb=15000)
     program_put(checkout / "bin" / "nvidia-smi", "#!/bin/sh\nexit 9\n")
     none = set_up(checkout, "cuda", **machine)
@@ -163,18 +181,20 @@ def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_th
     for step in ("cuda", "runtime"):
         full = set_up(checkout, step, **machine)
         assert full.returncode == 1 and "15000 MB free, 16000 are needed" in full.stderr
-    assert set(locks_asked(checkout)) == {"uv"}, "nothing was downloaded"
+    assert not locks_called(checkout, "-cuda"), "nothing large was downloaded"
     machine_put(checkout)
-    packages = checkout / ".venv-cuda-trl" / "lib" / f"python{VERSION}" / "site-packages"  # as the interpreter would
-    packages.mkdir(parents=True)
-    program_put(checkout / ".venv-cuda-trl" / "bin" / "python", PYTHON)
+    cuda_put(checkout)
     made = set_up(checkout, "cuda", **machine)
     assert made.returncode == 0, made.stderr
-    locks = ["runtime-cuda", "server", "gateway", "launchers", "dev", "runtime-source", "trl"]
-    assert locks_asked(checkout, "-cuda") == locks
-    calls = [line for line in (checkout / "calls").read_text().splitlines() if "-cuda" in line and ".lock" in line]
-    assert all("--require-hashes --no-deps" in line for line in calls)
-    assert (packages / "runtime.pth").read_text() == f"../../../../.venv-cuda/lib/python{VERSION}/site-packages\n"
+    assert locks_called(checkout, "-cuda") == [["tools"], ["server", "cuda", "tests"]]
+    calls = [line for line in (checkout / "calls").read_text().splitlines() if "-cuda" in line and " -r " in line]
+    assert all("--no-deps" in line and "--require-hashes" in line for line in calls)
+
+
+def cuda_put(checkout: Path) -> None:
+    """The environment for GPUs, empty, as the interpreter would make it."""
+    program_put(checkout / ".venv-cuda" / "bin" / "python", PYTHON)
+    (checkout / ".venv-cuda" / "lib" / f"python{VERSION}" / "site-packages").mkdir(parents=True)
 
 
 MACHINES = {
@@ -191,14 +211,14 @@ MACHINES = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_set_up_takes_the_builds_that_the_machine_can_run_before_it_downloads(checkout: Path, name: str) -> None:
     given, driver, on_gpu, says = MACHINES[name]
-    program_put(checkout / ".venv" / "bin" / "uv", UV)
-    program_put(checkout / ".venv-cuda-trl" / "bin" / "python", PYTHON)
-    (checkout / ".venv-cuda-trl" / "lib" / f"python{VERSION}" / "site-packages").mkdir(parents=True)
-    made = set_up(checkout, "runtime", "+", "swift", **(machine_put(checkout, driver) | given))
+    cuda_put(checkout)
+    made = set_up(checkout, "runtime", "+", "model", **(machine_put(checkout, driver) | given))
     assert made.returncode == 0, made.stderr
-    asked = locks_asked(checkout)
-    assert ("runtime-cuda" in asked, "torch-cpu" in asked, "vllm" in asked) == (on_gpu, not on_gpu, not on_gpu)
-    assert "server" in asked, "the commands of manage.py run from .venv on any machine"
+    asked = [name for names in locks_called(checkout) for name in names]
+    assert ("cuda" in asked, "cpu" in asked) == (on_gpu, not on_gpu)
+    assert "server" in [name for names in locks_called(checkout, "--python .venv/") for name in names], (
+        "the commands of manage.py run from .venv on any machine"
+    )
     assert made.stderr.count(says) >= 1 and made.stderr.count("has a GPU") <= 1, "said once, by the set-up alone"
     runs = (checkout / ".venv" / "stamps" / "server-python").read_text().strip()
     assert runs == (".venv-cuda/bin/python" if on_gpu else ".venv/bin/python")
@@ -215,21 +235,18 @@ def test_the_server_runs_on_the_builds_that_set_up_chose_and_the_suite_on_those_
     for target in ("up", "quickstart"):
         (recipe,) = re.findall(rf"^{target}:\n((?:\t.*\n)+)", makefile, re.MULTILINE)
         assert "$(SERVER) " in recipe and "$(RUN)" not in recipe
-    for recipe in re.findall(r"^\t@(.*\$\(SETUP\) runtime dev.*)$", makefile, re.MULTILINE):
+    for recipe in re.findall(r"^\t@(.*\$\(SETUP\) runtime tests.*)$", makefile, re.MULTILINE):
         assert recipe.startswith("BUILD=cpu ")
 
 
 def test_deepspeed_is_built_without_a_toolkit_of_cuda(checkout: Path) -> None:
     """Where a GPU is visible its build asks each kernel for one, unless it is told not to."""
     told = "DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1"
-    program_put(
-        checkout / ".venv" / "bin" / "uv", '#!/bin/sh\necho "$* $DS_BUILD_OPS$DS_IGNORE_CUDA_DETECTION" >>calls\n'
-    )
     assert set_up(checkout, "runtime").returncode == 0
-    (built,) = [line for line in (checkout / "calls").read_text().splitlines() if "trainer.lock" in line]
+    (built,) = [line for line in (checkout / "calls").read_text().splitlines() if "cpu.txt" in line]
     assert built.endswith(" 01")
     image = (ROOT / "docker" / "runtime.Dockerfile").read_text()
-    (line,) = [line for line in image.splitlines() if "runtime-source.lock" in line]
+    (line,) = [line for line in image.splitlines() if "requirements/source" in line]
     assert told in line and f"export {told}" in (ROOT / "requirements" / "install.sh").read_text()
 
 
@@ -253,21 +270,21 @@ def test_another_python_first_on_the_path_leaves_a_working_environment_alone(ser
     program_put(old, "#!/bin/sh\necho 3.9\nexit 1\n")
     program_put(new, "#!/bin/sh\necho 3.99\n")
     path = f"{served / 'bin'}:{os.environ['PATH']}"
-    made = set_up(served, "swift", PYTHON="python3", PATH=path)
-    assert environment_is_kept(served, made) and ".venv" not in made.stderr.replace(".venv-swift", ""), made.stderr
-    assert environment_is_kept(served, set_up(served, "swift", PYTHON="/is/not/there"))
-    asked = set_up(served, "swift", PYTHON=str(new))
+    made = set_up(served, "tests", PYTHON="python3", PATH=path)
+    assert environment_is_kept(served, made) and ".venv" not in made.stderr, made.stderr
+    assert environment_is_kept(served, set_up(served, "tests", PYTHON="/is/not/there"))
+    asked = set_up(served, "tests", PYTHON=str(new))
     assert environment_is_kept(served, asked) and f"of Python {VERSION} is kept. For Python 3.99 move" in asked.stderr
 
 
 def test_the_same_checkout_by_another_path_has_the_same_environment(served: Path, tmp_path_factory) -> None:
     link = tmp_path_factory.mktemp("home") / "link"
     link.symlink_to(served)
-    assert environment_is_kept(served, set_up(link, "swift"))
+    assert environment_is_kept(served, set_up(link, "tests"))
     (served / ".venv" / "stamps" / "venv").write_text(f"{link}/./ python {VERSION}")  # made by way of the link
-    assert environment_is_kept(served, set_up(served, "swift"))
+    assert environment_is_kept(served, set_up(served, "tests"))
     (served / ".venv" / "stamps" / "venv").unlink()  # made by another tool, or a set-up that was cut short
-    assert environment_is_kept(served, set_up(served, "swift"))
+    assert environment_is_kept(served, set_up(served, "tests"))
     assert (served / ".venv" / "stamps" / "venv").read_text() == f"{served} python {VERSION}\n"
 
 
@@ -289,8 +306,9 @@ def test_an_environment_that_serves_no_more_is_moved_aside_and_said(served: Path
         f'#!/bin/sh\ncase "$*" in *version_info*) echo {VERSION} ;; *) mkdir -p .venv/lib/python{VERSION} '
         f'.venv/bin && cp "{served}/kept" .venv/bin/python ;; esac\n',
     )
-    program_put(served / "kept", PYTHON)
-    made = set_up(served, "swift", PYTHON=str(new))
+    program_put(served / "kept", f'{PYTHON}case "$*" in *tools.txt*) cp "{served}/uv" .venv/bin ;; esac\n')
+    program_put(served / "uv", UV)
+    made = set_up(served, "tests", PYTHON=str(new))
     assert made.returncode == 0, made.stderr
     (old,) = aside(served)
     assert (old / "served").exists() and f"it is now {old.name}" in made.stderr
@@ -300,17 +318,16 @@ def test_an_environment_that_serves_no_more_is_moved_aside_and_said(served: Path
 def test_where_no_python_is_new_enough_nothing_is_moved(served: Path) -> None:
     program_put(served / "old", "#!/bin/sh\necho 3.9\nexit 1\n")
     (served / ".venv" / "bin" / "python").unlink()
-    made = set_up(served, "swift", PYTHON=str(served / "old"))
+    made = set_up(served, "tests", PYTHON=str(served / "old"))
     assert made.returncode == 1 and "Python 3.11 or newer is needed" in made.stderr
     assert (served / ".venv" / "served").exists() and not aside(served)
 
 
 def test_other_environments_and_the_pages_are_kept_until_what_follows_them_is_whole(checkout: Path) -> None:
     """A new lock is installed into an environment that is there; npm and vite work in a folder of their own."""
-    program_put(checkout / ".venv-swift" / "bin" / "python", PYTHON)
-    (checkout / ".venv-swift" / "lib" / f"python{VERSION}").mkdir(parents=True)
-    assert set_up(checkout, "swift").returncode == 0
-    assert "venv --without-pip" not in (checkout / "calls").read_text() and not list(checkout.glob(".venv-swift.old*"))
+    cuda_put(checkout)
+    assert set_up(checkout, "cuda", **machine_put(checkout)).returncode == 0
+    assert "venv --without-pip" not in (checkout / "calls").read_text() and not list(checkout.glob(".venv-cuda.old*"))
     (checkout / "frontend" / "dist").mkdir(parents=True)
     (checkout / "frontend" / "dist" / "index.html").write_text("served")
     (checkout / "frontend" / "node_modules").mkdir()
@@ -335,20 +352,18 @@ def test_other_environments_and_the_pages_are_kept_until_what_follows_them_is_wh
     assert not list(checkout.glob(".frontend-new*"))
 
 
-@pytest.mark.parametrize(("status", "by"), [("0", ["uv"]), ("1", ["uv", "-m pip"])])
-def test_packages_come_with_uv_and_with_pip_where_uv_fails(checkout: Path, status: str, by: list[str]) -> None:
-    uv = checkout / ".venv" / "bin" / "uv"
-    uv.write_text(UV)
-    uv.chmod(0o755)
-    made = set_up(checkout, "swift", UV_STATUS=status, UV_DEFAULT_INDEX="https://index", UV_CONSTRAINT="/site")
-    assert made.returncode == 0 and "could not be installed" not in made.stderr, made.stderr
-    calls = [line for line in (checkout / "calls").read_text().splitlines() if "swift.lock" in line]
-    assert [call.startswith(who) for call, who in zip(calls, by, strict=True)] == [True] * len(by), calls
-    assert calls[0].endswith(" index https://index constraint "), "uv takes no constraints beside hashes"
-    assert all("--require-hashes" in call and "-r requirements/swift.lock" in call for call in calls)
-    said = (checkout / ".venv" / "setup.log").read_text()
-    assert ("uv could not: pip goes on" in said) == (status == "1")
+def test_packages_come_with_uv_by_their_hashes_and_its_cache_goes(checkout: Path) -> None:
+    made = set_up(checkout, "tests", UV_DEFAULT_INDEX="https://index")
+    assert made.returncode == 0, made.stderr
+    lines = (checkout / "calls").read_text().splitlines()
+    (first,) = [line for line in lines if line.startswith("-m pip install")]
+    assert "--require-hashes -r requirements/tools.txt" in first, "pip brings uv, and uv the rest"
+    (call,) = [line for line in lines if "tests.txt" in line]
+    assert "--require-hashes" in call and " index https://index" in call
     assert not (checkout / ".venv" / "uv").exists(), "neither cache nor settings are left"
+    refused = set_up(checkout, "runtime", UV_STATUS="1")
+    assert refused.returncode == 1 and "set-up failed: the server" in refused.stderr
+    assert not (checkout / ".venv" / "stamps" / "cpu").exists()
 
 
 def test_two_set_ups_of_one_folder_go_one_after_the_other(checkout: Path) -> None:
@@ -359,14 +374,14 @@ def test_two_set_ups_of_one_folder_go_one_after_the_other(checkout: Path) -> Non
     started = [
         subprocess.Popen(
             ["bash", "requirements/install.sh", step], cwd=checkout, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHON": sys.executable},
+            env=os.environ | {"PYTHON": sys.executable, "BUILD": "cpu"},
         )
-        for step in ("swift", "tinker")
+        for step in ("tests", "runtime")
     ]  # fmt: skip
     said = [each.communicate(timeout=60)[1] for each in started]
     assert [each.returncode for each in started] == [0, 0], said
     calls = (checkout / "calls").read_text().splitlines()
-    assert calls.count("uv") == 2 and "both" not in calls
+    assert calls.count("uv") == 4 and "both" not in calls
     assert sum("another one of this folder is at work" in each for each in said) == 1
 
 
@@ -380,14 +395,12 @@ def uv_settings(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_uv_is_told_what_pip_is_set_to_and_left_out_where_it_has_no_word_for_it(tmp_path: Path) -> None:
+def test_uv_is_told_what_pip_is_set_to(tmp_path: Path) -> None:
     told = uv_settings(tmp_path, "index-url = https://of/file\nfind-links = /one\n /two\nno-input = true\ncert = a b\n")
     assert told.returncode == 0, told.stderr
     lines = told.stdout.splitlines()
     assert {"export UV_DEFAULT_INDEX=https://of/environment", "export UV_FIND_LINKS=/one,/two"} <= set(lines), lines
     assert "export UV_INDEX_STRATEGY=unsafe-best-match" in lines and "export SSL_CERT_FILE='a b'" in lines
-    told = uv_settings(tmp_path, "no-index = true\n")
-    assert told.returncode == 1 and "no-index" in told.stderr and told.stdout == ""
 
 
 def test_every_step_that_the_makefile_asks_for_is_one_of_set_up() -> None:

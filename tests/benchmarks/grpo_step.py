@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/benchmarks/grpo_step.py [--prompt 256 --completion 64 --prompts 2 --group 8]
 
-TRL runs in ``.venv-trl`` (``requirements/install.sh benchmarks``). Each side is a process of its own with all cores and
+TRL runs in ``.venv-trl`` (``tests/environments/build.py trl``). Each side is a process of its own with all cores and
 fp32; sides take turns, ``--rounds`` each, and the first step of every turn is not counted. Ours is vLLM, tree-packed
 DeepSpeed training and the hand-over of the weights into the engine; TRL's is its default on a machine without a GPU:
 ``transformers`` generation and padded training in micro-batches of one group, without gradient checkpointing, beta 0.

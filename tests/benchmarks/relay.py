@@ -1,6 +1,6 @@
 """What the relay costs: streams from a scripted upstream, reached directly, through the product, and through LiteLLM.
 
-    requirements/install.sh benchmarks            once: LiteLLM's proxy, in an environment of its own
+    .venv/bin/python tests/environments/build.py litellm   once: LiteLLM's proxy, in an environment of its own
     .venv/bin/python tests/benchmarks/relay.py    about eight minutes; --help for the load
 
 Conditions: everything on one machine, generator and upstream included (one process each). Each client has one stream
@@ -151,7 +151,7 @@ def main() -> None:
     options = parser.parse_args()
     gc.disable()  # the generator's own pauses are not the server's
     if not LITELLM.exists() and not options.without_litellm:
-        print("LiteLLM is not installed (requirements/install.sh benchmarks): its rows are left out")
+        print("LiteLLM is not installed (tests/environments/build.py litellm): its rows are left out")
     memory_gb = psutil.virtual_memory().total / 1e9
     together = "all in step" if options.in_step else "each in its own time"
     cores = len(os.sched_getaffinity(0))

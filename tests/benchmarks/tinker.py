@@ -3,7 +3,7 @@
 Run it in the client's environment, which has nothing of ours, against any server that speaks the wire:
 
     export TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-...
-    .venv-tinker/bin/python tests/benchmarks/tinker.py MODEL
+    .venv/bin/python tests/benchmarks/tinker.py MODEL
 
 Times are wall-clock time at the client, from the first request to the last result, so they hold the client's own work
 (6 to 7 ms for an operation, about 8 ms for a sample). Each row is run once unmeasured, then ``--rounds`` times; the

@@ -1,19 +1,16 @@
 """Runs an agent that is not of this repository, in a process of its own, against a gateway; then checks the record.
 
-Their packages stand in ``.venv-clients``, because they ask for other versions of openai and of much else than the
-engine does. ``requirements/install.sh clients`` makes it; without it the tests skip and name the missing package.
+Their packages are of the group ``tests`` in pyproject.toml.
 """
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.journal.timelines import agents_of, merge
@@ -22,7 +19,7 @@ from support.gateway_harness import Gateway
 from support.programs import program_output
 
 ROOT = Path(__file__).resolve().parents[2]
-VENV = ROOT / ".venv-clients"
+VENV = Path(sys.prefix)
 PROGRAMS = Path(__file__).with_name("programs")
 PROGRAM_S = 120.0
 # Nothing but the gateway can be reached, and nothing of the caller's environment changes what a client does.
@@ -46,14 +43,6 @@ class Run:
     output: dict[str, Any]
     calls: list[CallRecord]
     timelines: list[list[int]]
-
-
-def need(*packages: str) -> None:
-    """Skip the test, naming the package, unless all of them are in ``.venv-clients``."""
-    sites = [str(path) for path in VENV.glob("lib/python*/site-packages")]
-    installed = {str(found.name).lower() for found in distributions(path=sites)} if sites else set()
-    if missing := [package for package in packages if package not in installed]:
-        pytest.skip(f"{', '.join(missing)} not in .venv-clients: run requirements/install.sh clients")
 
 
 async def run_program(gateway: Gateway, program: str, *arguments: str, folder: Path) -> Run:

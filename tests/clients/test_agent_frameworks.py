@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from clients import recording
-from clients.outside_agents import call_text, need, run_program
+from clients.outside_agents import call_text, run_program
 
 from support.gateway_harness import Gateway
 
@@ -17,7 +17,6 @@ PARIS, ROME = "It is sunny in Paris.", "It is as sunny in Rome, and as warm."
 
 @pytest.mark.parametrize("dialect", ["responses", "chat"])
 async def test_openai_agents_sdk(gateway: Gateway, tmp_path: Path, dialect: str) -> None:
-    need("openai-agents")
     gateway.engine.say(call_text("transfer_to_forecaster"), ASKS_PARIS, PARIS, ASKS_ROME, ROME)
     run = await run_program(gateway, "agents_sdk", dialect, folder=tmp_path)
     assert (run.output["answer"], run.output["last_agent"]) == (PARIS, "forecaster")
@@ -28,7 +27,6 @@ async def test_openai_agents_sdk(gateway: Gateway, tmp_path: Path, dialect: str)
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
 async def test_langgraph(gateway: Gateway, tmp_path: Path, dialect: str) -> None:
-    need("langchain-openai", "langgraph")
     gateway.engine.say(ASKS_PARIS, PARIS, ASKS_ROME, ROME, "snow", "mist", "rain")
     run = await run_program(gateway, "langgraph_agents", dialect, folder=tmp_path)
     assert run.output["answer"] == PARIS
@@ -40,7 +38,6 @@ async def test_langgraph(gateway: Gateway, tmp_path: Path, dialect: str) -> None
 
 
 async def test_smolagents(gateway: Gateway, tmp_path: Path) -> None:
-    need("smolagents")
 
     def calls(name: str, **arguments: str) -> str:
         return json.dumps({"name": name, "arguments": arguments})  # they force each call: the mark is in the prompt
@@ -60,7 +57,6 @@ async def test_smolagents(gateway: Gateway, tmp_path: Path) -> None:
 
 
 async def test_autogen(gateway: Gateway, tmp_path: Path) -> None:
-    need("autogen-agentchat", "autogen-ext")
     gateway.engine.say(*recording.ANSWERS)
     run = await run_program(gateway, "autogen_team", folder=tmp_path)
     assert run.output["said"][1:] == [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from clients.outside_agents import ENVIRONMENT, PROGRAM_S, PROGRAMS, VENV, call_text, need
+from clients.outside_agents import ENVIRONMENT, PROGRAM_S, PROGRAMS, VENV, call_text
 
 from api.gateway_client import client_close
 from console.asgi import application
@@ -74,7 +74,6 @@ def prompts(served: Served) -> list[str]:
 
 
 async def test_the_openai_package_samples_a_tinker_path_with_tools_and_streams(served: Served, tmp_path: Path) -> None:
-    need("openai")
     served.words.say(ASKS_PARIS, PARIS, f"let me see\n{ASKS_ROME}", ROME, '{"city": "Paris", "degrees": 21}')
     output = await served.program("openai_package", "/oai/api/v1", "chat", folder=tmp_path)
     assert {BASE_MODEL, served.path} <= set(output["models"])
@@ -87,7 +86,6 @@ async def test_the_openai_package_samples_a_tinker_path_with_tools_and_streams(s
 async def test_the_anthropic_package_samples_a_tinker_path_with_tools_and_streams(
     served: Served, tmp_path: Path
 ) -> None:
-    need("anthropic")
     served.words.say(ASKS_PARIS, PARIS, f"let me see\n{ASKS_ROME}", ROME, ASKS_PARIS, PARIS)
     # The program takes the end of OpenAI's base_url off; what is left is Anthropic's.
     output = await served.program("anthropic_package", "/anthropic/api/v1", folder=tmp_path)

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-from clients.outside_agents import call_text, need, run_program
+from clients.outside_agents import call_text, run_program
 
 from support.gateway_harness import MODEL, SESSION, Gateway
 
@@ -20,7 +19,6 @@ def tool_results(gateway: Gateway) -> list[str]:
 
 
 async def test_openai_chat(gateway: Gateway, tmp_path: Path) -> None:
-    need("openai")
     gateway.engine.say(ASKS_PARIS, PARIS, f"let me see\n{ASKS_ROME}", ROME, TYPED)
     run = await run_program(gateway, "openai_package", "chat", folder=tmp_path)
     assert run.output["models"] == [MODEL, SESSION]
@@ -36,7 +34,6 @@ async def test_openai_chat(gateway: Gateway, tmp_path: Path) -> None:
 
 
 async def test_openai_responses(gateway: Gateway, tmp_path: Path) -> None:
-    need("openai")
     gateway.engine.say(f"{ASKS_PARIS}\n{ASKS_ROME}", PARIS, ROME, TYPED)
     run = await run_program(gateway, "openai_package", "responses", folder=tmp_path)
     assert "".join(run.output["pieces"]) == PARIS
@@ -45,7 +42,6 @@ async def test_openai_responses(gateway: Gateway, tmp_path: Path) -> None:
 
 
 async def test_anthropic(gateway: Gateway, tmp_path: Path) -> None:
-    need("anthropic")
     gateway.engine.say(ASKS_PARIS, PARIS, f"let me see\n{ASKS_ROME}", ROME, ASKS_PARIS, PARIS)
     run = await run_program(gateway, "anthropic_package", folder=tmp_path)
     assert run.output["answer"] == run.output["by_runner"] == PARIS
@@ -55,7 +51,6 @@ async def test_anthropic(gateway: Gateway, tmp_path: Path) -> None:
 
 
 async def test_litellm(gateway: Gateway, tmp_path: Path) -> None:
-    need("litellm")
     turns = [ASKS_PARIS, PARIS, ASKS_ROME, ROME]
     gateway.engine.say(*turns, *turns, PARIS)
     run = await run_program(gateway, "litellm_package", folder=tmp_path)
@@ -64,10 +59,3 @@ async def test_litellm(gateway: Gateway, tmp_path: Path) -> None:
         assert "".join(run.output[dialect]["pieces"]) == ROME
     assert run.output["responses"] == PARIS
     assert run.timelines == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
-
-
-@pytest.mark.parametrize("package", ["openai", "anthropic", "litellm"])
-def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("clients.outside_agents.VENV", tmp_path)
-    with pytest.raises(pytest.skip.Exception, match=package):
-        need(package)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from clients.outside_agents import check_record, need, timelines_of
+from clients.outside_agents import check_record, timelines_of
 from clients.recording import FILE, record
 
 from support.gateway_harness import Gateway
@@ -69,7 +69,6 @@ async def test_every_token_is_trained_once_when_each_call_is_asked_twice(gateway
 
 
 async def test_program_still_asks_what_was_recorded(gateway: Gateway, tmp_path: Path) -> None:
-    need("autogen-agentchat", "autogen-ext")
     run, calls = await record(gateway, tmp_path)
     assert calls == CALLS
     assert run.timelines == RECORDED["timelines"]

@@ -96,7 +96,8 @@ def test_a_server_is_set_up_from_the_archive_with_its_pages_and_without_npm(rele
     programs.mkdir()
     (folder / ".venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}").mkdir(parents=True)
     (stamps / "venv").write_text(f"{folder} python {sys.version_info[0]}.{sys.version_info[1]}\n")
-    (stamps / "uv").write_text(hashlib.sha256((folder / "requirements" / "uv.lock").read_bytes()).hexdigest() + "\n")
+    tools = (folder / "requirements" / "tools.txt").read_bytes()
+    (stamps / "tools").write_text(hashlib.sha256(tools).hexdigest() + "\n")
     for name, script in (
         ("python", f'case "$*" in *pip*) exit 6 ;; esac\nexec {sys.executable} "$@"'),
         ("uv", "exit 7"),

@@ -5,9 +5,10 @@ Two runtimes start for it, the second to go on from the first one's state.
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
-from e2e.test_real_tinker import PYTHON, pytestmark, server
+from e2e.test_real_tinker import pytestmark, server
 
 __all__ = ["pytestmark", "server"]  # pytest reads both
 
@@ -15,7 +16,7 @@ __all__ = ["pytestmark", "server"]  # pytest reads both
 def test_a_tinker_program_trains_all_weights_and_samples_from_its_snapshots(server: dict[str, str]) -> None:
     program = str(Path(__file__).with_name("tinker_program.py"))
     done = subprocess.run(
-        [str(PYTHON), program, "tiny", "0"], env=server, capture_output=True, text=True, timeout=840, cwd="/"
+        [sys.executable, program, "tiny", "0"], env=server, capture_output=True, text=True, timeout=840, cwd="/"
     )
     assert done.returncode == 0, done.stderr[-6000:]
     said = json.loads(done.stdout.splitlines()[-1])

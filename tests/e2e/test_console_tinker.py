@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,11 +15,7 @@ from support.tinker_exit import ended_well
 
 __all__ = ["browser", "page"]
 
-PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker"),
-]
+pytestmark = pytest.mark.browser
 PROGRAM = ROOT / "tests/e2e/tinker_two_models.py"
 
 
@@ -36,7 +33,7 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     variables |= {"TINKER_BASE_URL": server.url, "TINKER_API_KEY": make_key(page), "TINKER_TELEMETRY": "0"}
     program = subprocess.Popen(
-        [str(PYTHON), str(PROGRAM), BASE_MODEL],
+        [sys.executable, str(PROGRAM), BASE_MODEL],
         env=variables,
         cwd="/",
         text=True,

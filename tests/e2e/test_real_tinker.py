@@ -16,12 +16,7 @@ from support.ports import free_port
 from support.tinker_exit import ended_well
 from support.tiny_model import tiny_model_make
 
-PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker"),
-]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 def test_a_tinker_program_trains_a_model_and_samples_from_it(server: dict[str, str]) -> None:
     program = str(Path(__file__).with_name("tinker_program.py"))
     done = subprocess.run(
-        [str(PYTHON), program, "tiny"], env=server, capture_output=True, text=True, timeout=600, cwd="/"
+        [sys.executable, program, "tiny"], env=server, capture_output=True, text=True, timeout=600, cwd="/"
     )
     assert ended_well(done.returncode, done.stderr), done.stderr[-6000:]
     said = json.loads(done.stdout.splitlines()[-1])

@@ -1,10 +1,11 @@
-"""The sweep of supervised fine-tuning: the unmodified ``tinker`` client, in its own environment, against a server."""
+"""The sweep of supervised fine-tuning: the unmodified ``tinker`` client, against a server."""
 
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,7 @@ from typing import Any
 import pytest
 from e2e.loop_server import BASE_MODEL, ROOT, LoopServer
 
-PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
 EXAMPLE = ROOT / "sdk" / "examples" / "modular_sft"
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
 WANDB = """
 import contextlib
 from types import SimpleNamespace
@@ -39,7 +38,7 @@ def sweep(loop_server: LoopServer, tmp_path: Path) -> Sweep:
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         tokenizer = str(loop_server.data / "models" / BASE_MODEL)
-        command = [str(PYTHON), "sweep.py", "--smoke", "--tokenizer", tokenizer, *arguments]
+        command = [sys.executable, "sweep.py", "--smoke", "--tokenizer", tokenizer, *arguments]
         environment = clean | variables
         return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=240)
 

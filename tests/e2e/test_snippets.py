@@ -23,13 +23,11 @@ from support.documented import blocks, key_of
 from support.tinker_exit import ended_well
 from tinkerscript.wire.version import VERSION
 
-CLIENTS, TINKER = ROOT / ".venv-clients" / "bin" / "python", ROOT / ".venv-tinker" / "bin" / "python"
 EQUAL = "all rewards are equal"
 ADVICE = " in this session: "  # what the server finds wrong with how a newcomer trains
 LIMIT_S = 1500  # of a program with a real engine; the limit of the test is the shorter one with a fake
 TRIES = 3  # of a program whose rewards may all be equal by chance, one time in sixty: then it says so
 NEEDS = [
-    pytest.mark.skipif(not CLIENTS.exists() or not TINKER.exists(), reason="requirements/install.sh clients tinker"),
     pytest.mark.skipif(not (ROOT / "frontend/node_modules").exists(), reason="the front end is not installed"),
 ]
 pytestmark = [pytest.mark.timeout(300), *NEEDS]
@@ -50,12 +48,12 @@ def shown(server: LoopServer, **values: Any) -> dict[str, str]:
     return json.loads(made.stdout.splitlines()[-1])
 
 
-def run(program: str, folder: Path, *, python: Path = CLIENTS, variables: str = "", **more: str) -> str:
+def run(program: str, folder: Path, *, variables: str = "", **more: str) -> str:
     """A program in an empty folder, after a shell has read ``variables``; Python, unless it is a shell's own."""
     clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
     name = "program.sh" if program.startswith("#!") else "program.py"
     (folder / name).write_text(program)
-    command = f"bash {name}" if name.endswith("sh") else f"{python} {name}"
+    command = f"bash {name}" if name.endswith("sh") else f"{sys.executable} {name}"
     done = subprocess.run(
         ["bash", "-ec", f"{variables}\nexec {command}"],
         cwd=folder,
@@ -118,7 +116,7 @@ def test_the_tinker_program_of_a_new_key_trains_with_the_key_as_it_is_shown(
 ) -> None:
     snippets = shown(loop_server)
     assert loop_server.api_key.startswith("tml-"), "as every key of this server"
-    said = run(snippets["tinker"], tmp_path, python=TINKER, variables=without_install(snippets["tinker_variables"]))
+    said = run(snippets["tinker"], tmp_path, variables=without_install(snippets["tinker_variables"]))
     assert said.count("loss") == 3 and said.splitlines()[-1].startswith("tinker://")
 
 
@@ -169,7 +167,7 @@ def test_a_program_of_the_readme_and_the_manual_runs_as_it_is_printed(
     code = runnable()[key]
     if "import tinker\n" in code:
         variables = without_install(shown(loop_server)["tinker_variables"])
-        assert run(code, tmp_path, python=TINKER, variables=variables).strip()
+        assert run(code, tmp_path, variables=variables).strip()
         return
     variables = shown(loop_server)["server_variables"]
     said = run(code, tmp_path, variables=variables, PYTHONPATH=ours)

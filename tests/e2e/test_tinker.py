@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,6 @@ from support.hub_server import TOKEN, running_hub
 from support.tinker_exit import ABORT_AT_EXIT, ended_well
 
 EXPORTED = ("adapter_config.json", "adapter_model.safetensors", "merged/config.json")  # by the fake trainer
-PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
 
 
 def environment_of(server: LoopServer) -> dict[str, str]:
@@ -25,10 +24,10 @@ def environment_of(server: LoopServer) -> dict[str, str]:
 
 
 def run(server: LoopServer, *arguments: str, timeout_s: float = 240.0, **variables: str) -> str:
-    """A program of the client's environment; what it prints."""
+    """A program of the client; what it prints."""
     environment = environment_of(server) | variables
     done = subprocess.run(
-        [str(PYTHON), *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s, cwd="/"
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s, cwd="/"
     )
     assert ended_well(done.returncode, done.stderr), done.stderr[-6000:]
     return done.stdout
@@ -162,7 +161,7 @@ def test_each_command_ends_with_its_exit_status(loop_server: LoopServer, said: d
     absent = ["checkpoint", "info", f"{state}-not"]
     for command, status in ((absent, 1), (["run", "info", "x:train:0"], 1), (["no"], 2)):
         done = subprocess.run(
-            [str(PYTHON), "-m", "tinker.cli", *command],
+            [sys.executable, "-m", "tinker.cli", *command],
             env=environment_of(loop_server), capture_output=True, text=True, timeout=240, cwd="/",
         )  # fmt: skip
         assert (done.returncode, done.stderr[:5]) == (status, "Error" if status == 1 else "Usage"), done.stderr
@@ -182,7 +181,7 @@ def weights_of(server: LoopServer, model_id: str) -> str:
 
 def steps(server: LoopServer, kill_at: set[str]) -> str:
     """Run the program, SIGKILL its runtime after the named lines; the weights that it ends with."""
-    program = [str(PYTHON), str(Path(__file__).with_name("tinker_steps.py")), BASE_MODEL]
+    program = [sys.executable, str(Path(__file__).with_name("tinker_steps.py")), BASE_MODEL]
     with subprocess.Popen(program, env=environment_of(server), stdout=subprocess.PIPE, text=True, cwd="/") as running:
         try:
             for line in running.stdout:

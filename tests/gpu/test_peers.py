@@ -49,12 +49,12 @@ def test_a_counter_of_the_server_is_the_sum_over_its_engines():
 
 def test_an_environment_without_trl_is_named_with_what_installs_it(tmp_path):
     python = tmp_path / "bin" / "python"
-    with pytest.raises(PeerMissing, match="there is no .*python. requirements/install.sh benchmarks"):
+    with pytest.raises(PeerMissing, match="there is no .*python. tests/environments/build.py trl"):
         tools_verify(python, LOAD)
     python.parent.mkdir()
     python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'kernels'\" >&2; exit 1\n")
     python.chmod(0o700)
-    with pytest.raises(PeerMissing, match="No module named 'kernels'.*needs, beside requirements/trl.txt"):
+    with pytest.raises(PeerMissing, match="No module named 'kernels'.*needs, beside tests/environments/trl.txt"):
         tools_verify(python, LOAD)
 
 

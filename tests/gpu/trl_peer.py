@@ -2,9 +2,9 @@
 
     python tests/gpu/trl_peer.py [--json FILE] [--smoke] [--peer PYTHON]
 
-In an environment of its own, whose name is that of this one with -trl (``requirements/install.sh cuda``, or on a CPU
-``benchmarks``): a vLLM server as TRL wants it, and one process of TRL's trainer (support/trl_async.py says what is its
-own and what is not). On GPUs its attention is fetched from the Hugging Face hub, FlashAttention 3 by ``kernels``.
+In an environment of its own, whose name is that of this one with -trl (``make gpu``, or on a CPU
+``tests/environments/build.py trl``): a vLLM server as TRL wants it, and one process of TRL's trainer. What of that is
+its own is in support/trl_async.py. On GPUs ``kernels`` fetches its attention, FlashAttention 3, from a hub.
 Columns as in step.py, with these differences:
 
 generated    counted by the vLLM server (vllm:generation_tokens_total)
@@ -92,14 +92,14 @@ def _metric(text: str, name: str) -> float:
 def tools_verify(peer: Path, load: Workload) -> None:
     """Raises PeerMissing."""
     if not peer.exists():
-        raise PeerMissing(f"TRL is not installed: there is no {peer}. requirements/install.sh benchmarks installs it")
+        raise PeerMissing(f"TRL is not installed: there is no {peer}. tests/environments/build.py trl makes it")
     wanted = f"{TOOL}, kernels" if load.devices else TOOL
     done = subprocess.run([peer, "-c", wanted], capture_output=True, text=True, timeout=START_S)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise PeerMissing(
             f"TRL's AsyncGRPO does not run in {peer.parents[1]}: {last}. On a GPU it needs, beside"
-            " requirements/trl.txt, the package kernels and the hub from which that fetches FlashAttention 3"
+            " tests/environments/trl.txt, the package kernels and the hub from which that fetches FlashAttention 3"
         )
 
 

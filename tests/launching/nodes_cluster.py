@@ -66,7 +66,7 @@ def nodes_cluster(count: int, data: Path, *, spare: int = 0) -> Iterator[NodesCl
     """
     built = os.environ.get(BUILT)
     if not built:
-        pytest.skip(f"no Kubernetes of several nodes: {BUILT} is not set (requirements/kubernetes.sh builds one)")
+        pytest.skip(f"no Kubernetes of several nodes: {BUILT} is not set (tests/launching/kubernetes.sh builds one)")
     if (version := version_read(Path(built) / "kubelet")) < OLDEST:
         pytest.skip(f"{BUILT} has Kubernetes {'.'.join(map(str, version))}, which has no Indexed Jobs of today (1.24)")
     with tempfile.TemporaryDirectory(prefix="ts-nodes-") as folder, own_network():

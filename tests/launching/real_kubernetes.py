@@ -44,7 +44,9 @@ def real_kubernetes() -> Iterator[Path]:
         yield Path(path)
         return
     if not os.environ.get(BUILT):
-        pytest.skip(f"no Kubernetes: neither {KUBECONFIG} nor {BUILT} is set (requirements/kubernetes.sh builds one)")
+        pytest.skip(
+            f"no Kubernetes: neither {KUBECONFIG} nor {BUILT} is set (tests/launching/kubernetes.sh builds one)"
+        )
     with own_kubernetes() as kubeconfig:
         yield kubeconfig
 
@@ -64,10 +66,10 @@ def kubernetes_of(places: Sequence[Place], *, later: int = 0) -> Iterator[tuple[
     """
     built = os.environ.get(BUILT)
     if not built:
-        pytest.skip(f"no Kubernetes of our own: {BUILT} is not set (requirements/kubernetes.sh builds one)")
+        pytest.skip(f"no Kubernetes of our own: {BUILT} is not set (tests/launching/kubernetes.sh builds one)")
     wanted = (*PROGRAMS, "kubelet") if places else PROGRAMS
     if missing := [name for name in wanted if not os.access(Path(built) / name, os.X_OK)]:
-        pytest.skip(f"no Kubernetes: {BUILT} lacks {', '.join(missing)} (requirements/kubernetes.sh builds them)")
+        pytest.skip(f"no Kubernetes: {BUILT} lacks {', '.join(missing)} (tests/launching/kubernetes.sh builds them)")
     folder = Path(tempfile.mkdtemp(prefix="ts-kubernetes-"))
     try:
         with ExitStack() as daemons:

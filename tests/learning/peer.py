@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer on a task of ``tasks.py``: questions, their order, prompts, rewards and scores are those of ours.
 
-``run.py --trl`` starts it in ``.venv-trl`` (``requirements/install.sh benchmarks``). What it prints last is one line of
+``run.py --trl`` starts it in ``.venv-trl`` (``tests/environments/build.py trl``). What it prints last is one line of
 JSON, {"rewards": [...], "scores": [...]}, as the curve of ``run.py`` has them. Tasks with tools are not played: TRL
 samples their turns in another way.
 """

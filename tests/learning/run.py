@@ -55,7 +55,7 @@ def main() -> int:
     options.add_argument("--model", default=str(MODEL))
     chosen = options.parse_args()
     if chosen.trl and not PEER.exists():
-        options.error(f"{PEER.relative_to(ROOT)} is missing: requirements/install.sh benchmarks makes it")
+        options.error(f"{PEER.relative_to(ROOT)} is missing: tests/environments/build.py trl makes it")
     if chosen.smoke:
         return asyncio.run(smoke(chosen.model))
     runs = [(name, seed) for name in TASKS for seed in SEEDS] if chosen.all else [(chosen.task, chosen.seed)]

@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if not PYTHON.exists():
-        print("the cookbook is not installed: requirements/install.sh cookbook")
+        print("the cookbook is not installed: tests/environments/build.py cookbook")
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server below ends too
     RECIPES.update({name: Recipe("sl_loop", OPTIONS, STEPS) for name in RUNS})

@@ -3,7 +3,7 @@
 Every part is real: a server, its store, vLLM with adapters, the trainer of many models; the model is tiny, and there is
 no network. A recipe has passed when it ended with status 0 and its metrics are those of as many steps as it was asked
 for, all of them finite; of ``math_rl learns`` the reward must have risen too. ``--model FOLDER`` has another model in
-the place of the tiny one. ``requirements/install.sh cookbook`` makes the environment that they run in.
+the place of the tiny one. ``tests/environments/build.py cookbook`` makes the environment that they run in.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def main() -> int:
     if unknown := sorted(set(names) - set(RECIPES)):
         parser.error(f"there is no recipe {unknown[0]!r}; these are there: {', '.join(RECIPES)}")
     if not PYTHON.exists():
-        print("the cookbook is not installed: requirements/install.sh cookbook")
+        print("the cookbook is not installed: tests/environments/build.py cookbook")
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server below ends too
     failed = []

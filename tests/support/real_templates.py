@@ -1,4 +1,4 @@
-"""The chat templates that real model families have, from a package that ships them (``requirements/templates.txt``)."""
+"""The chat templates that real model families have, from a package that ships them (TRL)."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ def real_template(family: str) -> tuple[str, str]:
     if family in MISTRAL_VERSIONS:
         return _mistral_template(family), "</s>"
     package = find_spec("trl")
-    assert package is not None and package.submodule_search_locations, "requirements/templates.txt is not installed"
+    assert package is not None and package.submodule_search_locations, "TRL is not installed"
     folder = Path(next(iter(package.submodule_search_locations))) / "chat_templates"
     return (folder / f"{family}.jinja").read_text(), (REAL_TEMPLATES | OTHER_CALLS)[family]
 

@@ -1,7 +1,7 @@
 """A private OpenStack Swift with its S3 interface: a second real server, of other authors, for the tests of the store.
 
-It stands in ``.venv-swift``, made by ``requirements/install.sh swift``; without it those tests skip. All that differs
-from SeaweedFS is set to differ here: the region, the bucket, and a key with a colon in it.
+It stands in ``.venv-swift``, which ``tests/environments/build.py swift`` makes; without it those tests skip. All that
+differs from SeaweedFS is set to differ here: the region, the bucket, and a key with a colon in it.
 """
 
 import os
@@ -72,7 +72,7 @@ use = egg:swift#slo
 def swift(folder: Path) -> Iterator[Store]:
     """A server with everything under ``folder``, and who may write there. Skips the test where it cannot run."""
     if not list(VENV.glob("lib/python*/site-packages/swift/proxy")):
-        pytest.skip("OpenStack Swift is not in .venv-swift: run requirements/install.sh swift")
+        pytest.skip("OpenStack Swift is not in .venv-swift: run tests/environments/build.py swift")
     try:
         os.setxattr(folder, "user.swift", b"x")
     except OSError as error:

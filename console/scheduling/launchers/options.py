@@ -40,7 +40,7 @@ NEEDED_BY = {
     "TINKERSCRIPT_RUNTIME_CPUS": ("kubernetes", "slurm"),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
 }
-PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages: requirements/launchers.txt
+PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages, of the group server
 DEVICE = re.compile(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{8,70}")
 LOOPBACK = ("127.", "localhost", "[::1]", "0.0.0.0")
 SLURM_NOTICE_S = 90
@@ -181,7 +181,7 @@ def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> int:
 def _check_installed(name: str) -> None:
     # Without an origin it is a mere folder of that name, such as our docker/.
     if name in PACKAGES and getattr(importlib.util.find_spec(PACKAGES[name]), "origin", None) is None:
-        raise ImproperlyConfigured(f"{CHOICE}={name} needs a package: run requirements/install.sh launchers.")
+        raise ImproperlyConfigured(f"{CHOICE}={name} needs a package: {PACKAGES[name]}, of requirements/server.txt.")
     if name == "slurm" and shutil.which("sbatch") is None:
         raise ImproperlyConfigured(f"{CHOICE}=slurm needs Slurm's own commands on this machine: there is no sbatch.")
 

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 import os
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,11 @@ from support.tinker_client_server import TINKER_SESSION, client_server_open
 from support.tinker_exit import ended_well
 
 ROOT = Path(__file__).resolve().parents[4]
-PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
 TORCH = str(Path(torch.__file__).parents[1])  # with which a client computes a loss of its own
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:.*tie:UserWarning"),
-    pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker"),
 ]
 KINDS = {"adapters": 4, "all weights": 0}  # rank
 WAYS = {"packed": 4096, "unpacked": 64}  # tokens of a row: of 64, hardly two of the data fit into one
@@ -95,7 +94,8 @@ async def _drive(trainer_of: Any, folder: Path) -> dict[str, tuple[dict[str, Any
         (folder / "cases.json").write_text(json.dumps(sent))
         clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
         client = await asyncio.create_subprocess_exec(
-            str(PYTHON), str(Path(__file__).with_name("client_losses.py")), str(folder / "cases.json"), TORCH, cwd="/",
+            sys.executable, str(Path(__file__).with_name("client_losses.py")), str(folder / "cases.json"), TORCH,
+            cwd="/",
             env=clean | {"TINKER_API_KEY": "tml-test", "TINKER_TELEMETRY": "0"},
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,7 @@ from support import tinker_client_server
 from support.tinker_exit import ended_well
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine
 
-PYTHON = Path(__file__).parents[4] / ".venv-tinker" / "bin" / "python"
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(not PYTHON.exists(), reason="the clients' environment is not there"),
-]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 
 async def test_a_lost_answer_to_a_save_is_asked_for_again_and_the_first_sampler_follows_the_second(
@@ -47,7 +43,7 @@ async def test_a_lost_answer_to_a_save_is_asked_for_again_and_the_first_sampler_
     monkeypatch.setattr(tinker_client_server, "as_the_relay", losing)
     async with tinker_client_server.client_server_open(FakeModelTrainer(), tmp_path) as url:  # type: ignore[arg-type]
         client = await asyncio.create_subprocess_exec(
-            str(PYTHON), str(Path(__file__).with_name("client_inflight.py")), url, cwd="/",
+            sys.executable, str(Path(__file__).with_name("client_inflight.py")), url, cwd="/",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         said, errors = await asyncio.wait_for(client.communicate(), 300)

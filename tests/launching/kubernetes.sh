@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real Kubernetes for the tests of its launcher: requirements/kubernetes.sh FOLDER [SOURCE], then
+# A real Kubernetes for the tests of its launcher: tests/launching/kubernetes.sh FOLDER [SOURCE], then
 #   TESTS_KUBERNETES_BIN=FOLDER .venv/bin/python -m pytest tests/console/launchers -k "kubernetes or cluster"
 # Debian 12 alone still has the whole source of one (1.20.2): as root, on Debian 12, 10 minutes of two cores and 4 GB of disk
 # meanwhile, 380 MB in FOLDER. It has no Indexed Jobs: a session over several nodes is not tested on it.
@@ -8,7 +8,7 @@
 # The nodes among the tests also want containerd, runc, busybox-static and iproute2, from apt as well.
 set -euo pipefail
 
-folder=${1:?usage: requirements/kubernetes.sh FOLDER [SOURCE]}
+folder=${1:?usage: tests/launching/kubernetes.sh FOLDER [SOURCE]}
 programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet)
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
