@@ -14,7 +14,6 @@ In every format a call that stands in thoughts which nothing has closed ends the
 
 import json
 import re
-from collections.abc import Callable
 
 from gpu_runtime.rendering.calls.json_text import load, load_at
 from gpu_runtime.rendering.calls.pieces import ParsedCall
@@ -26,7 +25,6 @@ XML_CALL = re.compile(r"<function=([^>]*)>(.*?)(?:</function>|\Z)", re.DOTALL)
 PARAMETER = re.compile(
     r"<\s*parameter\s*=\s*([^>]*)>(.*?)(?:<\s*/\s*parameter\s*>|(?=<\s*parameter\s*=)|\Z)", re.DOTALL
 )
-Make = Callable[[str], ParsedCall | None]
 
 
 def read_hermes(text: str) -> tuple[str, list[ParsedCall]]:
