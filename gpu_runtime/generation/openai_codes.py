@@ -4,7 +4,7 @@ Source: errors of ``POST /v1/chat/completions`` and ``/v1/responses`` of api.ope
 ``code`` goes with the ``param``; OpenAI's reference lists no table of them.
 """
 
-from typing import Any
+from pydantic_core import ErrorDetails
 
 INVALID = "invalid_value"
 BOUNDS = {"greater_than": "below_min", "greater_than_equal": "below_min"} | {
@@ -28,7 +28,7 @@ UNSUPPORTED = frozenset(
 )
 
 
-def code_of(entry: dict[str, Any]) -> str:
+def code_of(entry: ErrorDetails) -> str:
     """The code for one error of pydantic's ``ValidationError.errors()``."""
     kind, context = entry["type"], entry.get("ctx", {})
     if kind == "extra_forbidden":

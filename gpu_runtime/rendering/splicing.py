@@ -97,8 +97,8 @@ def compose_text(
             rest = renderer.encode(text[length:])
             return Prompt(prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix))
     prompt = Prompt(renderer.encode(text, special=True), [])
-    if (source := conversation.departed_text(text)) is not None:
-        departure = Departure(source, 0, "client", "the client goes on with another text than was sampled")
+    if (left := conversation.departed_text(text)) is not None:
+        departure = Departure(left, 0, "client", "the client goes on with another text than was sampled")
         return replace(prompt, drift=explain(renderer, departure, prompt.ids))
     return prompt
 
