@@ -25,8 +25,7 @@ from gpu_runtime.processes.strangers import strangers_refuse
 
 from .cpu.malloc import heap_keep
 from .nodes.same_model import same_model_verify
-from .rank_loading import loading
-from .rank_spec import RankSpec
+from .rank_spec import RankSpec, loading
 
 if TYPE_CHECKING:
     from .trainer import RankTrainer

@@ -1,8 +1,13 @@
 """What one rank of the trainer is given at start. No torch in here: the parent process imports it too."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from gpu_runtime.processes.giving_way import give_way
 from tinkerscript.wire.config import SessionConfig
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -42,3 +47,12 @@ def dtype_name(wanted: str, device: str) -> str:
     if wanted == "auto":
         return "bfloat16" if device == "cuda" else "float32"
     return wanted
+
+
+def loading(spec: RankSpec, work: Callable[[], ResultT]) -> ResultT:
+    """What ``work`` returns, which reads weights or a state while an engine beside it serves calls: it gives way.
+
+    Not among several ranks, whose groups have threads that would keep the priority at which they were made; on a GPU
+    there is nothing to gain.
+    """
+    return give_way(work) if spec.device == "cpu" and spec.world_size == 1 else work()

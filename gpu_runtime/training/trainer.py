@@ -34,8 +34,7 @@ from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, loop_adam
-from .rank_loading import loading
-from .rank_spec import RankSpec, dtype_name
+from .rank_spec import RankSpec, dtype_name, loading
 from .rows.loop_data import loop_order, sample_data
 from .rows.packing import pack
 from .rows.row_pass import PassedRow, RowLoss, RowModel, rows_pass

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from gpu_runtime.processes.giving_way import LOWER, LOWEST, give_way
-from gpu_runtime.training.rank_loading import loading
-from gpu_runtime.training.rank_spec import RankSpec
+from gpu_runtime.training.rank_spec import RankSpec, loading
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
