@@ -29,6 +29,18 @@ def test_the_lines_in_the_docstring_are_the_table():
     assert drawn == MOVES.keys()
 
 
+def test_users_and_runtimes_make_these_moves_alone():
+    """The rest is the reconciler's: a runtime gives no session a place, and no user says that one is ready."""
+    s = SessionState
+    ready = {(s.PROVISIONING, s.LOADING), (s.LOADING, s.READY)}
+    assert {move for move, actors in MOVES.items() if Actor.RUNTIME in actors} == ready | {
+        (state, s.FAILED) for state in (*RESTARTABLE, s.STOPPING)
+    }
+    assert {move for move, actors in MOVES.items() if Actor.USER in actors} == {
+        (s.SUSPENDED, s.QUEUED), (s.SUSPENDED, s.STOPPED), (s.QUEUED, s.CANCELLED), (s.QUEUED, s.STOPPED),
+    }  # fmt: skip
+
+
 def test_every_other_state_has_a_way_to_an_end():
     for state in set(SessionState) - TERMINAL:
         reached, frontier = set(), {state}

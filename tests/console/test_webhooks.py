@@ -23,7 +23,7 @@ from console.sessions.transitions import session_move
 from console.webhooks import sending
 from console.webhooks.addresses import PublicResolver, is_public
 from console.webhooks.models import Delivery, Webhook
-from console.webhooks.sending import deliveries_send
+from console.webhooks.sending import _claim, deliveries_send
 from support import factories
 from tinkerscript import webhooks as received
 from tinkerscript.wire.events import EventKind
@@ -181,6 +181,17 @@ def test_a_deleted_webhook_gets_no_more_events(project, owner, receiver) -> None
 
 
 # -- Again, and again later -------------------------------------------------------------------------------------------
+
+
+def test_a_delivery_that_another_sender_took_meanwhile_is_not_sent_twice(project, owner, receiver) -> None:
+    subscribe(owner, receiver.url)
+    for _ in range(2):
+        session_stop(project=project, session_id=factories.session_make(project).id)
+    slow = _claim(project.id, timezone.now(), 2)  # has read both once it is asked for the first
+    first = next(slow)
+    (other,) = _claim(project.id, timezone.now(), 2)
+    assert other.id != first.id and list(slow) == []
+    assert sorted(Delivery.objects.values_list("attempts", flat=True)) == [1, 1]
 
 
 def test_a_failed_delivery_is_tried_again_later_each_time_and_then_given_up(project, owner, receiver) -> None:
