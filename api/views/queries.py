@@ -8,6 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat, Validati
 from api.rest.parsing import MAX_INTEGER, YEARS, Query
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.bounds import bound_of
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag
@@ -20,6 +21,12 @@ def _year_check(at: datetime) -> datetime:
     return at
 
 
+def _bound_check(text: str) -> str:
+    bound_of(text)
+    return text
+
+
+Bound = Annotated[str, Field(max_length=300), AfterValidator(_bound_check)]
 Time = Annotated[AwareDatetime, AfterValidator(_year_check)]
 
 
@@ -66,6 +73,12 @@ class EpisodeFilterQuery(Query):
         max_length=200,
         description="Only those with this, in any case, in the task, the last 500 characters of what was asked, or the"
         " first 500 of the last answer.",
+    )
+    metric: list[Bound] = Field(
+        [],
+        max_length=10,
+        description="Only those within all of these bounds on what their agents measured: turns>=3,"
+        " reward/format<=0.5, rewards_by_agent/solver>=1.",
     )
     thumb: Thumb | None = Field(None, description="Only those that somebody has given this.")
     commented: bool | None = Field(None, description="Only those that do, or do not, have a comment.")
@@ -206,8 +219,14 @@ class CallsQuery(Query):
 class MetricQuery(Query):
     """Which measures of a session's steps, over what, in how many points."""
 
-    names: str = Field("", max_length=1000, description="Measures, separated by commas; all if empty.")
+    names: str = Field(
+        "",
+        max_length=1000,
+        description="Measures, separated by commas; all if empty. What agents measure is metrics/<name>.",
+    )
     x: MetricAxis = Field(MetricAxis.STEP, description="What the steps are drawn over.")
     after: int = Field(0, ge=0, le=MAX_INTEGER, description="Only steps recorded after this cursor.")
     points: int = Field(1000, ge=1, le=5000, description="Steps beyond this number are put together.")
+    x_from: FiniteFloat | None = Field(None, description="Only steps from this place on the axis on.")
+    x_to: FiniteFloat | None = Field(None, description="Only steps up to this place on the axis.")
     extremes: bool = Field(True, description="Whether a point of several steps has its lowest and highest too.")

@@ -160,6 +160,8 @@ def columns_of(session: Session, query: MetricQuery) -> MetricColumns:
         names=[name for name in query.names.split(",") if name],
         axis=query.x,
         after=query.after,
+        x_from=query.x_from,
+        x_to=query.x_to,
         points=query.points,
         extremes=query.extremes,
     )

@@ -34,6 +34,7 @@ from console.sessions.models import EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
+from tinkerscript.wire.reading.bounds import bound_of
 from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.facets import EpisodeFacets
 from tinkerscript.wire.reading.nearest import NearestPlays
@@ -197,7 +198,7 @@ def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
     return selectors.EpisodeFilter(
         task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
         version=query.version, step=query.step, agent=query.agent, text=query.q, thumb=query.thumb,
-        commented=query.commented,
+        commented=query.commented, metrics=[bound_of(text) for text in query.metric],
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from console.live.models import ResourceChunk
 from tinkerscript.wire.reading.points import buckets, column
-from tinkerscript.wire.reading.resources import ResourceColumns, ResourceSample
+from tinkerscript.wire.reading.resources import ResourceColumn, ResourceColumns, ResourceSample
 
 CHUNK_SAMPLES = 60
 RECENT_CHUNKS = 144  # a day of samples, which are all kept
@@ -52,10 +52,20 @@ def resource_columns(*, session_id: str, created_at: float, points: int) -> Reso
     stretches = buckets(len(at), points) if at else []
     return ResourceColumns(
         x=[(at[stretch.stop - 1] or 0.0) - created_at for stretch in stretches],
-        columns={name: column(values, stretches) for name, values in sorted(every.items())},
+        columns={
+            name: ResourceColumn(
+                **column(values, stretches).model_dump(exclude={"last"}), mean=_means(values, stretches)
+            )
+            for name, values in sorted(every.items())
+        },
         latest=ResourceSample.model_validate(latest) if latest else None,
         samples_in_all=len(at),
     )
+
+
+def _means(values: list[float | None], stretches: list[slice]) -> list[float | None]:
+    known = [[value for value in values[stretch] if value is not None] for stretch in stretches]
+    return [sum(some) / len(some) if some else None for some in known]
 
 
 def _last(session_id: str) -> ResourceChunk | None:

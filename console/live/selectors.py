@@ -2,23 +2,23 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KT
 
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
-from tinkerscript.wire.events import Event, EventKind, EventPage, StepMetrics
+from tinkerscript.wire.events import OWN, Event, EventKind, EventPage
 from tinkerscript.wire.reading.marks import MARKED_NAMES, RESTARTED_FROM, marks_thin
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
-from tinkerscript.wire.reading.points import Step, axis_values, buckets, column
+from tinkerscript.wire.reading.points import MEASURES, Step, columns_make, measures_unknown
 from tinkerscript.wire.runtime import ReportEntry
 from tinkerscript.wire.sessions import SessionState
 
 IS_MARK = Q(kind=EventKind.EVENT, data__name__in=MARKED_NAMES) | Q(
     kind=EventKind.STATE, data__to=SessionState.QUEUED, data__from__in=RESTARTED_FROM
 )
-MEASURES = set(StepMetrics.model_fields) - {"step"}
 
 
 def event_list(
@@ -78,37 +78,25 @@ def steps_new(*, session_id: str, entries: Sequence[ReportEntry]) -> list[Step]:
 
 def metric_columns(
     *, session_id: str, created_at: datetime, names: Collection[str], axis: MetricAxis, after: int, points: int,
-    extremes: bool = True,
+    x_from: float | None = None, x_to: float | None = None, extremes: bool = True,
 ) -> MetricColumns:  # fmt: skip
-    """The steps recorded after the cursor ``after`` as at most ``points`` points; no names mean every measure.
-
-    Without ``extremes`` a point of several steps has their mean alone.
+    """The steps recorded after the cursor ``after``, within a part of the axis, as at most ``points`` points; no names
+    mean every measure. Without ``extremes`` a point of several steps has the values of its last step alone.
 
     Of a step that was done again after a restart the last record counts. Raises InvalidRequest for unknown names.
     """
-    if unknown := sorted(set(names) - MEASURES):
+    if unknown := measures_unknown(names):
         raise InvalidRequest(
-            f"Unknown measures: {', '.join(unknown)}", hint=f"There are {', '.join(sorted(MEASURES))}."
+            f"Unknown measures: {', '.join(unknown)}",
+            hint=f"There are {', '.join(sorted(MEASURES))}, and {OWN}<name> for what agents measure.",
         )
     cursor = event_cursor_latest(session_id=session_id)
     recorded = EventRecord.objects.filter(session_id=session_id, kind=EventKind.METRIC, id__lte=cursor).order_by("id")
-    by_step: dict[int, Step] = {}
+    by_step: dict[int, dict[str, Any]] = {}
     for record_id, at, data in recorded.values_list("id", "at", "data"):
         by_step[data["step"]] = data | {"id": record_id, "at": (at - created_at).total_seconds()}
     every = [by_step[number] for number in sorted(by_step)]
-    # Axes that add up begin with the first step, whatever part is asked for.
-    new = [(x, step) for x, step in zip(axis_values(every, axis), every, strict=True) if step["id"] > after]
-    steps = [step for _, step in new]
-    stretches = buckets(len(steps), points)
-    ends = [stretch.stop - 1 for stretch in stretches]
-    return MetricColumns(
-        axis=axis,
-        x=[new[end][0] for end in ends],
-        steps=[steps[end]["step"] for end in ends],
-        columns={
-            name: column([step.get(name) for step in steps], stretches, extremes=extremes)
-            for name in sorted(names or MEASURES)
-        },
-        steps_in_all=len(steps),
-        cursor=cursor,
-    )
+    return columns_make(
+        every, cursor=cursor, axis=axis, names=names, after=after, x_from=x_from, x_to=x_to, points=points,
+        extremes=extremes,
+    )  # fmt: skip

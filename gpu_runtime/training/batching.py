@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.allowed_tokens import UNKNOWN
@@ -16,6 +17,7 @@ from gpu_runtime.journal.call_ids import canonical_call_id
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge, trained_part
 from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
+from gpu_runtime.training.own_measures import own_means
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 
@@ -108,7 +110,7 @@ def reference_gaps(
     return {episode_id: math.fsum(of_tokens) for episode_id, of_tokens in gaps.items()}
 
 
-def batch_statistics(batch: Batch, config: SessionConfig, aside: Sequence[float] = ()) -> dict[str, float]:
+def batch_statistics(batch: Batch, config: SessionConfig, aside: Sequence[float] = ()) -> dict[str, Any]:
     """The part of StepMetrics that needs no gradient: rewards, counts, lengths, staleness.
 
     ``aside``: the spread of the answers in each group that was set aside on the way to the step.
@@ -129,6 +131,7 @@ def batch_statistics(batch: Batch, config: SessionConfig, aside: Sequence[float]
         "truncated": truncated_share(batch.groups),
         "grammars_lost": sum(UNKNOWN in answer.allowed_T for answer in answers),
         "completion_length_mean": statistics.fmean(lengths) if lengths else 0.0,
+        "metrics": own_means(episode.record.output for episode in batch.episodes),
     }
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_runtime.journal.plain_text import plain
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.reading.ratios import ratios_count
@@ -28,16 +29,16 @@ def episode_row(
     return EpisodeRow(
         episode_id=record.id,
         seq=record.seq,
-        task=_plain(record.task),
-        group_key=_plain(record.group_key),
+        task=plain(record.task),
+        group_key=plain(record.group_key),
         eval=record.eval,
         fate=fate_of(record),
-        reason=_plain(record.reason or "")[:MAX_REASON],
+        reason=plain(record.reason or "")[:MAX_REASON],
         reward=output.reward if output else None,
         is_success=output.is_success if output else None,
         rewards_by_agent=_named(output.rewards_by_agent) if output and output.rewards_by_agent else None,
         metrics=_named(output.measures) if output else {},
-        agents=[_plain(agent)[:EXCERPT_CHARACTERS] for agent in report.get("agents", [])][:MAX_AGENTS],
+        agents=[plain(agent)[:EXCERPT_CHARACTERS] for agent in report.get("agents", [])][:MAX_AGENTS],
         calls=record.calls,
         sampled_tokens=record.sampled_tokens,
         timelines=report.get("timelines"),
@@ -85,18 +86,18 @@ def _ratio_counts(calls: Sequence[CallRecord]) -> list[int] | None:
 def _refused(refused: RefusedCalls | None) -> RefusedCalls | None:
     if refused is None:
         return None
-    last = [call.model_copy(update={"message": _plain(call.message)}) for call in refused.last]
+    last = [call.model_copy(update={"message": plain(call.message)}) for call in refused.last]
     return refused.model_copy(update={"last": last})
 
 
 def _prompt(calls: Sequence[CallRecord]) -> str:
     messages = calls[0].messages if calls else ()
-    return _plain(_content(messages[-1]))[-EXCERPT_CHARACTERS:] if messages else ""
+    return plain(_content(messages[-1]))[-EXCERPT_CHARACTERS:] if messages else ""
 
 
 def _answer(calls: Sequence[CallRecord]) -> str:
     answers = [answer for call in calls if call.status == "completed" for answer in call.completions[:1]]
-    return _plain(answers[-1].text[: 2 * EXCERPT_CHARACTERS])[:EXCERPT_CHARACTERS] if answers else ""
+    return plain(answers[-1].text[: 2 * EXCERPT_CHARACTERS])[:EXCERPT_CHARACTERS] if answers else ""
 
 
 def _content(message: Mapping[str, Any]) -> str:
@@ -109,11 +110,4 @@ def _content(message: Mapping[str, Any]) -> str:
 
 
 def _named(values: Mapping[str, float]) -> dict[str, float]:
-    return {_plain(name): value for name, value in list(values.items())[:MAX_METRICS]}
-
-
-def _plain(text: Any) -> Any:
-    """Text that JSON in UTF-8 and every database take: halves of surrogate pairs and NUL become marks."""
-    if not isinstance(text, str) or (text.isascii() and "\0" not in text):  # None stays None
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")
+    return {plain(name): value for name, value in list(values.items())[:MAX_METRICS]}

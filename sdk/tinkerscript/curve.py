@@ -13,6 +13,7 @@ from pathlib import Path
 from .arguments import path_of, wrong
 from .errors import InvalidRequest
 from .wire.events import Event, EventKind
+from .wire.reading.points import measure_of
 
 BARS = " ▁▂▃▄▅▆▇█"
 REWARD = "reward_mean"
@@ -141,8 +142,8 @@ def session_plot(title: str, events: Iterable[Event], measure: str) -> Plot:
     trained: list[tuple[int, float]] = []
     evaluated: dict[str, list[tuple[int, float]]] = {}
     for event in events:
-        if event.kind is EventKind.METRIC and event.data.get(measure) is not None:
-            trained.append((event.data["step"], float(event.data[measure])))
+        if event.kind is EventKind.METRIC and (value := measure_of(event.data, measure)) is not None:
+            trained.append((event.data["step"], float(value)))
         elif event.kind is EventKind.EVALUATION and measure == REWARD:
             evaluated.setdefault(event.data["name"], []).append((event.data["step"], float(event.data["reward_mean"])))
     named = {measure: trained, **{f"evaluation {name}": points for name, points in evaluated.items()}}

@@ -17,9 +17,11 @@ def test_a_client_reads_the_measures_that_it_names_over_the_axis_that_it_names(p
     path = f"/v1/sessions/{session.id}/metrics"
     told = client_for(api_key).get(path, {"names": "loss", "x": "tokens", "points": 2}).json()
     assert (told["axis"], told["x"], told["steps"], told["steps_in_all"]) == ("tokens", [10, 30], [1, 3], 3)
-    assert told["columns"] == {"loss": {"mean": [0.5, 1.25], "low": [0.5, 1.0], "high": [0.5, 1.5]}}
-    means = client_for(api_key).get(path, {"names": "loss", "points": 2, "extremes": "false"}).json()
-    assert means["columns"] == {"loss": {"mean": [0.5, 1.25], "low": None, "high": None}}
+    assert told["columns"] == {"loss": {"last": [0.5, 1.5], "low": [0.5, 1.0], "high": [0.5, 1.5]}}
+    bare = client_for(api_key).get(path, {"names": "loss", "points": 2, "extremes": "false"}).json()
+    assert bare["columns"] == {"loss": {"last": [0.5, 1.5], "low": None, "high": None}}
+    part = client_for(api_key).get(path, {"names": "loss", "x_from": 2, "x_to": 2}).json()
+    assert (part["steps"], part["steps_in_all"]) == ([2], 1)
     newer = client_for(api_key).get(path, {"after": told["cursor"]}).json()
     assert (newer["x"], newer["cursor"]) == ([], told["cursor"])
 

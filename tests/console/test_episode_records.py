@@ -22,6 +22,7 @@ from console.users.models import Project
 from support import factories
 from support.store_calls import fetch, opening, write
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.bounds import bound_of
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeRow, EpisodeRows, EpisodeSort
 from tinkerscript.wire.runtime import DocumentPlace
 
@@ -114,6 +115,9 @@ def test_what_was_lost_with_a_machine_is_not_listed_as_if_it_were_there(running)
         (Filter(text="100%_"), [1]),
         (Filter(text="task-0"), [6, 3]),
         (Filter(text="Paris", task="task-2"), [2]),
+        (Filter(metrics=[bound_of("turns>=3")]), [5, 4]),
+        (Filter(metrics=[bound_of("turns>=3"), bound_of("turns<=3.5")]), [4]),
+        (Filter(metrics=[bound_of("rewards_by_agent/a.b c>=0.5")]), [5]),
     ],
 )
 def test_a_filter_finds_what_it_says(running, only, found) -> None:
@@ -122,8 +126,8 @@ def test_a_filter_finds_what_it_says(running, only, found) -> None:
         row(1, answer="it is 100%_ sure"),
         row(2, answer="Paris", policy_version_first=4, policy_version_last=5, trained_step=2),
         row(3, prompt="where is paris?", policy_version_first=5, policy_version_last=9, agents=["critic"]),
-        row(4, eval=True, fate="eval"),
-        row(5, fate="stale"),
+        row(4, eval=True, fate="eval", metrics={"turns": 3.5}),
+        row(5, fate="stale", metrics={"turns": 4}, rewards_by_agent={"a.b c": 0.5}),
         row(6, fate="abandoned", reward=None),
     )
     assert numbers(running, only) == found

@@ -43,11 +43,11 @@ def test_every_step_is_in_exactly_one_point_and_points_are_even(count: int, poin
     assert len(stretches) == min(count, points) and (not sizes or max(sizes) - min(sizes) <= 1)
 
 
-def test_a_point_has_the_mean_and_the_extremes_of_its_steps_and_none_where_nothing_was_measured() -> None:
+def test_a_point_has_the_value_of_its_last_step_and_the_extremes_of_all() -> None:
     told = column([1.0, 5.0, None, 3.0, None, None], [slice(0, 2), slice(2, 4), slice(4, 6)])
-    assert (told.mean, told.low, told.high) == ([3.0, 3.0, None], [1.0, 3.0, None], [5.0, 3.0, None])
+    assert (told.last, told.low, told.high) == ([5.0, 3.0, None], [1.0, 3.0, None], [5.0, 3.0, None])
     exact = column([1.0, None], [slice(0, 1), slice(1, 2)])
-    assert (exact.mean, exact.low, exact.high) == ([1.0, None], None, None)
+    assert (exact.last, exact.low, exact.high) == ([1.0, None], None, None)
 
 
 @pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_a_step_done_again_counts_once_with_its_last_record() -> None:
     )
     steps_record([7], session_id="b")
     told = columns()
-    assert (told.steps, told.columns["reward_mean"].mean) == ([1, 2, 3], [0.1, 9.0, 0.3])
+    assert (told.steps, told.columns["reward_mean"].last) == ([1, 2, 3], [0.1, 9.0, 0.3])
     assert (told.steps_in_all, told.cursor) == (3, again.id)
 
 
@@ -71,8 +71,10 @@ def test_more_steps_than_points_are_put_together_at_the_place_of_the_last() -> N
     told = columns(points=3, axis=MetricAxis.EPISODES)
     assert told.steps == [3, 6, 10] and told.x == [12, 24, 40]
     reward = told.columns["reward_mean"]
-    assert reward.mean == pytest.approx([0.2, 0.5, 0.85])
+    assert reward.last == [0.3, 0.6, 1.0]
     assert (reward.low, reward.high) == ([0.1, 0.4, 0.7], [0.3, 0.6, 1.0])
+    part = columns(points=4, axis=MetricAxis.EPISODES, x_from=20, x_to=32)
+    assert (part.steps, part.x, part.steps_in_all) == ([5, 6, 7, 8], [20, 24, 28, 32], 4)
 
 
 @pytest.mark.system
@@ -82,7 +84,7 @@ def test_what_came_after_a_cursor_goes_on_where_its_axis_was() -> None:
     told = columns(after=cursors[1], axis=MetricAxis.TOKENS, names=[])
     assert (told.steps, told.x) == ([3, 4], [300, 400])
     assert {"loss", "reward_mean", "kl_engine"} <= told.columns.keys() and "step" not in told.columns
-    assert told.columns["kl_engine"].mean == [None, None]
+    assert told.columns["kl_engine"].last == [None, None]
 
 
 @pytest.mark.django_db
@@ -91,3 +93,14 @@ def test_a_session_without_steps_has_no_points_and_an_unknown_measure_is_named()
     with pytest.raises(InvalidRequest, match="rewrad") as caught:
         columns(names=["loss", "rewrad"])
     assert "reward_mean" in str(caught.value.hint)
+
+
+@pytest.mark.django_db
+def test_what_agents_measured_has_columns_of_its_own() -> None:
+    for step, own in ((1, {"turns": 2.0}), (2, {}), (3, {"turns": 4.0, "reward/format": 1.0})):
+        data = {"step": step, "reward_mean": 0.5, "metrics": own}
+        EventRecord.objects.create(session_id="a", kind=EventKind.METRIC, data=data)
+    told = columns(names=[])
+    assert told.columns["metrics/turns"].last == [2.0, None, 4.0]
+    assert told.columns["metrics/reward/format"].last == [None, None, 1.0] and "metrics" not in told.columns
+    assert columns(names=["metrics/turns"], points=1).columns["metrics/turns"].low == [2.0]

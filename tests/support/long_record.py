@@ -25,9 +25,9 @@ def main(session_id: str, steps: int, others: int) -> None:
     django.setup()
     from console.live.models import EventRecord
     from console.sessions.models import Session
-    from tinkerscript.wire.events import StepMetrics
+    from tinkerscript.wire.reading.points import MEASURES
 
-    names, noise = [name for name in StepMetrics.model_fields if name != "step"], random.Random(1)
+    names, noise = sorted(MEASURES), random.Random(1)
 
     def step_entry(step: int) -> EventRecord:
         data = {name: noise.random() for name in names}

@@ -1,5 +1,6 @@
 """Rules of alerts that people make: a measure that is above or below a bound for so many steps in a row."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from console.sessions.alerts.models import MetricRule
 from console.sessions.alerts.rules import Step
 from console.sessions.models import Alert, Session
 from console.users.models import Project
+from tinkerscript.wire.events import OWN
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.reading.metric_rules import MetricRuleCreate
+from tinkerscript.wire.reading.points import measure_of
 
 MAX_RULES = 50  # of a project: each is compared with each step of each of its runs
 
@@ -71,7 +74,8 @@ def rule_text(rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, i
 
     ``earlier`` returns so many values of a measure from before ``steps``, or all where there are fewer.
     """
-    values = [float(step[rule.metric]) for step in steps if step.get(rule.metric) is not None][-rule.steps :]
+    every = (measure_of(step, rule.metric) for step in steps)
+    values = [float(value) for value in every if value is not None][-rule.steps :]
     if not all(_is_beyond(rule, value) for value in values):
         return None
     if missing := rule.steps - len(values):
@@ -80,7 +84,12 @@ def rule_text(rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, i
             return None
     side = "above" if rule.above else "below"
     for_steps = "" if rule.steps == 1 else f" for {rule.steps} steps"
-    return f"{rule.name}: {rule.metric} is {values[-1]:.4g}, {side} {rule.value:.4g}{for_steps}."
+    return f"{rule.name}: {_in_words(rule.metric)} is {values[-1]:.4g}, {side} {rule.value:.4g}{for_steps}."
+
+
+def _in_words(metric: str) -> str:
+    """As the name of a rule may be: it stands in mails, and an agent's own measure may be called as a link is."""
+    return re.sub(r"[^A-Za-z0-9 _-]+", " ", metric.removeprefix(OWN))
 
 
 def _is_beyond(rule: MetricRule, value: float) -> bool:

@@ -15,7 +15,7 @@ class MetricRule(models.Model):
     id = models.CharField(primary_key=True, max_length=40, default=new_rule_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="metric_rules")
     name = models.CharField(max_length=60)
-    metric = models.CharField(max_length=40)  # a field of StepMetrics
+    metric = models.CharField(max_length=220)  # a field of StepMetrics, or metrics/<name>
     above = models.BooleanField()  # raised above ``value``, or else below it
     value = models.FloatField()
     steps = models.PositiveSmallIntegerField()  # in a row

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from console.errors import InvalidRequest
@@ -18,8 +19,9 @@ from console.sessions.selectors import session_get
 from console.sessions.states import ENDED
 from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
-from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.events import OWN, EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
+from tinkerscript.wire.reading.points import measure_of
 from tinkerscript.wire.runtime import ReportEntry
 from tinkerscript.wire.webhooks import WebhookTopic
 
@@ -68,10 +70,14 @@ def steps_watch(*, session: Session, new: int) -> None:
 
     def earlier(metric: str, count: int) -> list[float]:
         # Read only at a step that has the measure, so that one in few steps costs few reads; and never a whole record.
-        name, before = f"data__{metric}", record.filter(id__lt=rows[0][0])
+        before = record.filter(id__lt=rows[0][0])
         oldest = [*before.values_list("id", flat=True)[EARLIER - 1 : EARLIER], 0][0]
-        values = before.filter(id__gte=oldest, **{f"{name}__isnull": False}).exclude(**{name: None})
-        return [float(value) for value in values.values_list(name, flat=True)[:count]]
+        own = KeyTransform(metric.removeprefix(OWN), KeyTransform("metrics", "data"))
+        measured = before.filter(id__gte=oldest).annotate(
+            value=own if metric.startswith(OWN) else KeyTransform(metric, "data")
+        )
+        values = measured.filter(value__isnull=False).exclude(value=None)
+        return [float(value) for value in values.values_list("value", flat=True)[:count]]
 
     standing = set(_standing(session).values_list("rule", "subject"))
     for at in range(len(steps))[-new:]:
@@ -115,7 +121,7 @@ def _found(
     found = {(rule, ""): text for rule, text in default.items()}
     for rule in own:
         name = (AlertRule.METRIC_RULE, rule.id)
-        if steps[-1].get(rule.metric) is None:
+        if measure_of(steps[-1], rule.metric) is None:
             text = "" if name in standing else None  # what stood before this step stands
         else:
             text = rule_text(rule, steps, earlier)

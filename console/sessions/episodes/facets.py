@@ -34,7 +34,8 @@ def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) ->
     """
     session = session_get(project=project, session_id=session_id)
     matching = episodes_matching(session, replace(only, fates=(), task=None))
-    count = count_once if only.text or only.agent is not None or only.version is not None else _count_by_index
+    by_rows = only.text or only.metrics or only.agent is not None or only.version is not None
+    count = count_once if by_rows else _count_by_index
     parts, totals, by_reward = count(matching, fates=only.fates, task=only.task)
     of_task = {key: n for key, n in parts.items() if only.task is None or key[0] == only.task}
     of_fate = {key: n for key, n in parts.items() if not only.fates or key[1] in only.fates}

@@ -6,6 +6,7 @@ from functools import reduce
 from operator import attrgetter, or_
 
 from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
+from django.db.models.fields.json import KeyTransform
 
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
@@ -17,6 +18,7 @@ from console.sessions.selectors import session_get
 from console.users.models import Project
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.bounds import BY_AGENT, MetricBound
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 
 # Column and whether it grows along the list.
@@ -49,6 +51,7 @@ class EpisodeFilter:
     step: int | None = None
     agent: str | None = None
     text: str | None = None
+    metrics: Collection[MetricBound] = ()
     thumb: Thumb | None = None
     commented: bool | None = None
 
@@ -194,6 +197,9 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
         episodes = episodes.filter(policy_version_first__lte=only.version, policy_version_last__gte=only.version)
     if only.agent is not None:
         episodes = may_have(session, episodes, agent_mark(only.agent)).filter(agents__contains=agent_mark(only.agent))
+    for at, bound in enumerate(only.metrics):
+        name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
+        episodes = episodes.alias(**{name: _measure(bound.name)}).filter(**{f"{name}__{side}": bound.value})
     said = EpisodeAnnotation.objects.filter(session=session).values("episode_id")
     if only.thumb is not None:
         episodes = episodes.filter(episode_id__in=said.filter(thumb=only.thumb))
@@ -205,6 +211,11 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
             Q(answer__icontains=only.text) | Q(prompt__icontains=only.text) | Q(task__icontains=only.text)
         )
     return episodes
+
+
+def _measure(name: str) -> KeyTransform:
+    agent = name.removeprefix(BY_AGENT)
+    return KeyTransform(name, "metrics") if agent == name else KeyTransform(agent, "rewards_by_agent")
 
 
 def _is_few(session: Session, only: EpisodeFilter) -> bool:

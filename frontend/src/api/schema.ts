@@ -3487,18 +3487,18 @@ export interface components {
         MetricAxis: "step" | "time" | "tokens" | "episodes";
         /**
          * MetricColumn
-         * @description One measure: an entry per point, None where no step of the point has it.
+         * @description One measure, an entry per point: that of the point's last step, None where it lacks the measure.
          *
-         *     ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step, or where
-         *     they were not asked for.
+         *     ``low`` and ``high`` are the extremes among all steps of each point; None where every point is one
+         *     step, or where they were not asked for.
          */
         MetricColumn: {
             /** High */
             high: (number | null)[] | null;
+            /** Last */
+            last: (number | null)[];
             /** Low */
             low: (number | null)[] | null;
-            /** Mean */
-            mean: (number | null)[];
         };
         /**
          * MetricColumns
@@ -3537,7 +3537,7 @@ export interface components {
             above: boolean;
             /**
              * Metric
-             * @description A field of a step's metrics: reward_mean.
+             * @description A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>.
              */
             metric: string;
             /**
@@ -3577,7 +3577,7 @@ export interface components {
             above?: boolean;
             /**
              * Metric
-             * @description A field of a step's metrics: reward_mean.
+             * @description A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>.
              */
             metric?: string;
             /**
@@ -3834,6 +3834,21 @@ export interface components {
             last: components["schemas"]["RefusedCall"][];
         };
         /**
+         * ResourceColumn
+         * @description One measure, an entry per point: the mean of its samples and their extremes, None where none has it.
+         */
+        ResourceColumn: {
+            /** High */
+            high: (number | null)[] | null;
+            /**
+             * Low
+             * @description None where every point is one sample.
+             */
+            low: (number | null)[] | null;
+            /** Mean */
+            mean: (number | null)[];
+        };
+        /**
          * ResourceColumns
          * @description ``x`` is in seconds since the session was created, of the last sample of each point.
          *
@@ -3845,7 +3860,7 @@ export interface components {
         ResourceColumns: {
             /** Columns */
             columns: {
-                [key: string]: components["schemas"]["MetricColumn"];
+                [key: string]: components["schemas"]["ResourceColumn"];
             };
             latest: components["schemas"]["ResourceSample"] | null;
             /**
@@ -5262,6 +5277,14 @@ export interface components {
             learning_rate: number;
             /** Loss */
             loss: number;
+            /**
+             * Metrics
+             * @description Means, over the episodes of the step that have them, of what the agents measured: their metrics, reward/<part>, and rewards_by_agent/<agent>. The first fifty by name.
+             * @default {}
+             */
+            metrics: {
+                [key: string]: number;
+            };
             /** Reward Mean */
             reward_mean: number;
             /**
@@ -7611,6 +7634,8 @@ export interface operations {
                 agent?: string | null;
                 /** @description Only those with this, in any case, in the task, the last 500 characters of what was asked, or the first 500 of the last answer. */
                 q?: string | null;
+                /** @description Only those within all of these bounds on what their agents measured: turns>=3, reward/format<=0.5, rewards_by_agent/solver>=1. */
+                metric?: string[];
                 /** @description Only those that somebody has given this. */
                 thumb?: components["schemas"]["Thumb"] | null;
                 /** @description Only those that do, or do not, have a comment. */
@@ -7772,6 +7797,8 @@ export interface operations {
                 agent?: string | null;
                 /** @description Only those with this, in any case, in the task, the last 500 characters of what was asked, or the first 500 of the last answer. */
                 q?: string | null;
+                /** @description Only those within all of these bounds on what their agents measured: turns>=3, reward/format<=0.5, rewards_by_agent/solver>=1. */
+                metric?: string[];
                 /** @description Only those that somebody has given this. */
                 thumb?: components["schemas"]["Thumb"] | null;
                 /** @description Only those that do, or do not, have a comment. */
@@ -8321,7 +8348,7 @@ export interface operations {
     metric_columns: {
         parameters: {
             query?: {
-                /** @description Measures, separated by commas; all if empty. */
+                /** @description Measures, separated by commas; all if empty. What agents measure is metrics/<name>. */
                 names?: string;
                 /** @description What the steps are drawn over. */
                 x?: components["schemas"]["MetricAxis"];
@@ -8329,6 +8356,10 @@ export interface operations {
                 after?: number;
                 /** @description Steps beyond this number are put together. */
                 points?: number;
+                /** @description Only steps from this place on the axis on. */
+                x_from?: number | null;
+                /** @description Only steps up to this place on the axis. */
+                x_to?: number | null;
                 /** @description Whether a point of several steps has its lowest and highest too. */
                 extremes?: boolean;
             };
@@ -9135,7 +9166,7 @@ export interface operations {
     shared_metrics: {
         parameters: {
             query?: {
-                /** @description Measures, separated by commas; all if empty. */
+                /** @description Measures, separated by commas; all if empty. What agents measure is metrics/<name>. */
                 names?: string;
                 /** @description What the steps are drawn over. */
                 x?: components["schemas"]["MetricAxis"];
@@ -9143,6 +9174,10 @@ export interface operations {
                 after?: number;
                 /** @description Steps beyond this number are put together. */
                 points?: number;
+                /** @description Only steps from this place on the axis on. */
+                x_from?: number | null;
+                /** @description Only steps up to this place on the axis. */
+                x_to?: number | null;
                 /** @description Whether a point of several steps has its lowest and highest too. */
                 extremes?: boolean;
             };

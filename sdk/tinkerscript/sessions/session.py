@@ -19,7 +19,8 @@ from tinkerscript.errors import ClientClosed, WaitTimeout
 from tinkerscript.wire.calls import CallView, EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointView
 from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
-from tinkerscript.wire.events import Event, EventKind, StepMetrics
+from tinkerscript.wire.events import Event, EventKind
+from tinkerscript.wire.reading.points import MEASURES, measures_unknown
 from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
 
 from . import flushing, rescoring
@@ -119,8 +120,8 @@ class Session(NamedArguments, SessionApi):
         The last expression of a notebook's cell shows it as a picture, print() as text; ``path`` also writes it, as
         ``.svg``, or as ``.png`` where matplotlib is installed. Raises InvalidRequest for a measure that steps have not.
         """
-        if measure not in StepMetrics.model_fields or measure == "step":
-            raise wrong("measure", measure, f"one of {', '.join(name for name in StepMetrics.model_fields)}")
+        if measures_unknown([measure]):
+            raise wrong("measure", measure, f"one of {', '.join(sorted(MEASURES))}, or metrics/<name>")
         if path is not None:
             path = picture_path(path)
         view = self.status()

@@ -6,14 +6,13 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from tinkerscript.errors import InvalidRequest, NotFound
-from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.reading.bounds import BY_AGENT, bound_of
 from tinkerscript.wire.reading.marks import is_mark, marks_thin
-from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
-from tinkerscript.wire.reading.points import axis_values, buckets, column
+from tinkerscript.wire.reading.metrics import MetricAxis
+from tinkerscript.wire.reading.points import columns_make, measures_unknown
 
 from .run_folder import Json, RunFolder
 
-MEASURES = set(StepMetrics.model_fields) - {"step"}
 # What a list is sorted by, and whether it grows.
 ORDERS: dict[str, tuple[str | None, bool]] = {
     "newest": (None, False), "oldest": (None, True), "best": ("reward", False), "worst": ("reward", True),
@@ -66,6 +65,13 @@ def _sampled_by(episode: Json, version: int) -> bool:
     return first is not None and first <= version <= last
 
 
+def _is_within(episode: Json, text: str) -> bool:
+    name, is_least, bound = bound_of(text)
+    agent = name.removeprefix(BY_AGENT)
+    value = episode["metrics"].get(name) if agent == name else (episode["rewards_by_agent"] or {}).get(agent)
+    return value is not None and (value >= bound if is_least else value <= bound)
+
+
 FILTERS: dict[str, Callable[[Json, list[str]], bool]] = {
     "task": lambda episode, asked: episode["task"] == asked[-1],
     "fate": lambda episode, asked: fate_of(episode) in asked,
@@ -76,6 +82,7 @@ FILTERS: dict[str, Callable[[Json, list[str]], bool]] = {
     "step": lambda episode, asked: episode["trained_step"] == int(asked[-1]),
     "agent": lambda episode, asked: asked[-1] in episode["agents"],
     "q": lambda episode, asked: _says(episode, asked[-1]),
+    "metric": lambda episode, asked: all(_is_within(episode, each) for each in asked),
     "thumb": lambda episode, asked: any(said["thumb"] == asked[-1] for said in episode["annotations"]),
     "commented": lambda episode, asked: (
         any(said["comment"] for said in episode["annotations"]) == (asked[-1] == "true")
@@ -108,28 +115,32 @@ def event_page(folder: RunFolder, asked: Asked) -> Json:
 def metric_columns(folder: RunFolder, asked: Asked) -> Json:
     """``GET .../metrics``."""
     names = [name for name in one(asked, "names").split(",") if name]
-    if unknown := sorted(set(names) - MEASURES):
+    if unknown := measures_unknown(names):
         raise InvalidRequest(f"Unknown measures: {', '.join(unknown)}.")
     axis = one(asked, "x", "step")
     if axis not in list(MetricAxis):
         raise InvalidRequest(f"x must be one of {', '.join(MetricAxis)}.")
     after, points = number(asked, "after", 0), number(asked, "points", 1000, least=1, most=5000)
     extremes = one(asked, "extremes", "true") == "true"
-    every = _steps(folder)
-    new = [(x, step) for x, step in zip(axis_values(every, MetricAxis(axis)), every, strict=True) if step["id"] > after]
-    stretches = buckets(len(new), points)
-    ends = [stretch.stop - 1 for stretch in stretches]
-    return MetricColumns(
-        axis=MetricAxis(axis),
-        x=[new[end][0] for end in ends],
-        steps=[new[end][1]["step"] for end in ends],
-        columns={
-            name: column([step.get(name) for _, step in new], stretches, extremes=extremes)
-            for name in sorted(names or MEASURES)
-        },
-        steps_in_all=len(new),
+    return columns_make(
+        _steps(folder),
         cursor=max((event["cursor"] for event in folder.events), default=0),
+        axis=MetricAxis(axis),
+        names=names,
+        after=after,
+        x_from=_place(asked, "x_from"),
+        x_to=_place(asked, "x_to"),
+        points=points,
+        extremes=extremes,
     ).model_dump(mode="json")
+
+
+def _place(asked: Asked, name: str) -> float | None:
+    value = one(asked, name)
+    try:
+        return float(value) if value else None
+    except ValueError:
+        raise InvalidRequest(f"{name} must be a number.") from None
 
 
 def _steps(folder: RunFolder) -> list[Json]:

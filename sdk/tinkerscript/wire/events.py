@@ -9,6 +9,7 @@ from pydantic import Field, FiniteFloat
 from .base import Request, Response
 
 MAX_TASKS, MAX_METRICS = 200, 100  # of one evaluation
+OWN = "metrics/"  # before the name of what agents measured themselves, where it stands among the measures of a step
 
 
 class EventKind(StrEnum):
@@ -78,6 +79,11 @@ class StepMetrics(Response):
     rollout_s: float
     train_s: float
     handover_s: float
+    metrics: dict[str, float] = Field(
+        {},
+        description="Means, over the episodes of the step that have them, of what the agents measured:"
+        " their metrics, reward/<part>, and rewards_by_agent/<agent>. The first fifty by name.",
+    )
 
 
 class TaskScore(Request):

@@ -147,6 +147,7 @@ def test_statistics_are_measured() -> None:
         ),
         SessionConfig(),
     )
+    assert found.pop("metrics") == {}
     assert found == pytest.approx(
         {
             **{"reward_mean": 0.5, "reward_std": 0.3535533, "episodes": 4, "groups": 2, "groups_skipped": 1},

@@ -7,15 +7,15 @@ from pydantic import AfterValidator, Field, FiniteFloat
 from pydantic.json_schema import SkipJsonSchema
 
 from ..base import Changes, Request, Response
-from ..events import StepMetrics
+from .points import MEASURES, measures_unknown
 
 MAX_STEPS = 50
-MEASURES = sorted(set(StepMetrics.model_fields) - {"step"})
+MAX_MEASURE = 220  # characters: a name of an agent's own with what stands before it
 
 
 def _measure_check(name: str) -> str:
-    if name not in MEASURES:
-        raise ValueError(f"is no measure of a step; one of {', '.join(MEASURES)}")
+    if measures_unknown([name]):
+        raise ValueError(f"is no measure of a step; one of {', '.join(sorted(MEASURES))}, or metrics/<name>")
     return name
 
 
@@ -29,7 +29,12 @@ RuleName = Annotated[
     ),
 ]
 Measure = Annotated[
-    str, AfterValidator(_measure_check), Field(max_length=40, description="A field of a step's metrics: reward_mean.")
+    str,
+    AfterValidator(_measure_check),
+    Field(
+        max_length=MAX_MEASURE,
+        description="A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>.",
+    ),
 ]
 Steps = Annotated[
     int,

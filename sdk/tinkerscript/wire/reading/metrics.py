@@ -17,13 +17,13 @@ class MetricAxis(StrEnum):
 
 
 class MetricColumn(Response):
-    """One measure: an entry per point, None where no step of the point has it.
+    """One measure, an entry per point: that of the point's last step, None where it lacks the measure.
 
-    ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step, or where
-    they were not asked for.
+    ``low`` and ``high`` are the extremes among all steps of each point; None where every point is one
+    step, or where they were not asked for.
     """
 
-    mean: list[float | None]
+    last: list[float | None]
     low: list[float | None] | None = None
     high: list[float | None] | None = None
 

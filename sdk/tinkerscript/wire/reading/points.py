@@ -1,15 +1,64 @@
-"""Steps put together to points: equal numbers of neighbours, with mean and extremes, so that no peak is lost.
+"""Steps put together to points: equal numbers of neighbours, with their extremes, so that no peak is lost.
 
-The last step of a point gives its place: no point stands beyond the newest step.
+The last step of a point gives its place and its values: no point stands beyond the newest step, and
+what is read off a point is what its step measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from .metrics import MetricAxis, MetricColumn
+from ..events import OWN, StepMetrics
+from .metrics import MetricAxis, MetricColumn, MetricColumns
 
-Step = dict[str, Any]  # StepMetrics as recorded, and "at": seconds since the session was created
+Step = Mapping[str, Any]  # StepMetrics as recorded, with "id", its cursor, and "at", seconds since the session's begin
+MEASURES = frozenset(StepMetrics.model_fields) - {"step", "metrics"}
+
+
+def measure_of(step: Step, name: str) -> float | None:
+    """What a step measured under the name of a column: a field of StepMetrics, or ``metrics/<name>``."""
+    own = step.get("metrics") or {}
+    return own.get(name.removeprefix(OWN)) if name.startswith(OWN) else step.get(name)
+
+
+def measures_unknown(names: Collection[str]) -> list[str]:
+    """Those of ``names`` that no step can have."""
+    return sorted(name for name in names if name not in MEASURES and not name.startswith(OWN))
+
+
+def own_measures(steps: Sequence[Step]) -> set[str]:
+    """The columns of what the agents of the steps measured themselves."""
+    return {OWN + name for step in steps for name in step.get("metrics") or {}}
+
+
+def columns_make(
+    every: Sequence[Step], *, cursor: int, axis: MetricAxis, names: Collection[str] = (), after: int = 0,
+    x_from: float | None = None, x_to: float | None = None, points: int = 1000, extremes: bool = True,
+) -> MetricColumns:  # fmt: skip
+    """Of ``every`` step of a record, in order, those after a cursor and within a part of the axis, as
+    at most ``points`` points.
+
+    Axes that add up begin with the first step, whatever part is asked for. No names: every measure.
+    """
+    placed = [
+        (x, step)
+        for x, step in zip(axis_values(every, axis), every, strict=True)
+        if step["id"] > after and (x_from is None or x >= x_from) and (x_to is None or x <= x_to)
+    ]
+    steps = [step for _, step in placed]
+    stretches = buckets(len(steps), points)
+    ends = [stretch.stop - 1 for stretch in stretches]
+    return MetricColumns(
+        axis=axis,
+        x=[placed[end][0] for end in ends],
+        steps=[steps[end]["step"] for end in ends],
+        columns={
+            name: column([measure_of(step, name) for step in steps], stretches, extremes=extremes)
+            for name in sorted(names or MEASURES | own_measures(steps))
+        },
+        steps_in_all=len(steps),
+        cursor=cursor,
+    )
 
 
 def axis_values(steps: Sequence[Step], axis: MetricAxis) -> list[float]:
@@ -33,11 +82,11 @@ def buckets(count: int, points: int) -> list[slice]:
 
 
 def column(values: Sequence[float | None], stretches: Sequence[slice], *, extremes: bool = True) -> MetricColumn:
-    """One measure of every step, as a point per stretch; steps without the measure do not count."""
-    known = [[value for value in values[stretch] if value is not None] for stretch in stretches]
-    mean = [sum(some) / len(some) if some else None for some in known]
+    """One measure of every step, as a point per stretch: the last step's, and the extremes of all."""
+    last = [values[stretch.stop - 1] for stretch in stretches]
     if len(stretches) == len(values) or not extremes:
-        return MetricColumn(mean=mean)
+        return MetricColumn(last=last)
+    known = [[value for value in values[stretch] if value is not None] for stretch in stretches]
     return MetricColumn(
-        mean=mean, low=[min(some, default=None) for some in known], high=[max(some, default=None) for some in known]
+        last=last, low=[min(some, default=None) for some in known], high=[max(some, default=None) for some in known]
     )

@@ -3,7 +3,6 @@
 from pydantic import Field, FiniteFloat
 
 from ..base import Request, Response
-from .metrics import MetricColumn
 
 MAX_BYTES = 2**53 - 1
 MAX_GPUS = 64
@@ -32,6 +31,14 @@ class ResourceSample(Request):
     gpus: list[GpuSample] = Field([], max_length=MAX_GPUS)
 
 
+class ResourceColumn(Response):
+    """One measure, an entry per point: the mean of its samples and their extremes, None where none has it."""
+
+    mean: list[float | None]
+    low: list[float | None] | None = Field(None, description="None where every point is one sample.")
+    high: list[float | None] | None = None
+
+
 class ResourceColumns(Response):
     """``x`` is in seconds since the session was created, of the last sample of each point.
 
@@ -42,6 +49,6 @@ class ResourceColumns(Response):
     """
 
     x: list[float]
-    columns: dict[str, MetricColumn]
+    columns: dict[str, ResourceColumn]
     latest: ResourceSample | None
     samples_in_all: int = Field(description="Kept samples, which the points stand for.")
