@@ -1,13 +1,14 @@
 // The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
 import { queryOptions } from "@tanstack/react-query";
 import type { RunAxis } from "../ui/chart-axis";
+import type { Range } from "../ui/chart-zoom";
 import { unwrap, api } from "./client";
 import { isFinal } from "./sessions";
 import { eventsPage } from "./events";
 import type { operations } from "./schema";
-import type { Evaluation, MetricColumns, StepMetrics } from "./types";
+import type { Evaluation, MetricColumn, MetricColumns, StepMetrics } from "./types";
 
-const POINTS = 1000;
+export const POINTS = 500; // of a chart: those of a long run have their extremes too
 const REWARD = { names: "reward_mean" };
 const REFRESH_MS = 5_000;
 const EVALUATIONS = 200;
@@ -20,9 +21,19 @@ export function metricsRead(id: string, query: NonNullable<operations["metric_co
 export function metricsQuery(id: string, axis: RunAxis, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "metrics", axis],
-    queryFn: () => metricsRead(id, { x: axis, points: POINTS, extremes: false }),
+    queryFn: () => metricsRead(id, { x: axis, points: POINTS }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
+/** The steps of a part of the axis, in as many points as a whole run has. */
+export function finerQuery(id: string, axis: RunAxis, range: Range | null, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "metrics", axis, range],
+    queryFn: () => metricsRead(id, { x: axis, points: POINTS, x_from: range?.min ?? null, x_to: range?.max ?? null }),
+    enabled: range !== null,
+    staleTime: isLive ? REFRESH_MS : Infinity,
   });
 }
 
@@ -81,11 +92,14 @@ export function lastMeasuresQuery(id: string, isLive: boolean) {
   });
 }
 
-/** A point of several steps stands as the last of them, with the means of all. */
+const OWN = "metrics/"; // before what agents measured themselves
+
+/** A point of several steps stands as the last of them. */
 export function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {
-  const measures = Object.entries(columns);
+  const [own, measures] = [true, false].map((isOwn) => Object.entries(columns).filter(([name]) => name.startsWith(OWN) === isOwn)) as [[string, MetricColumn][], [string, MetricColumn][]];
   return steps.map((step, at) => {
-    const means = measures.map(([name, column]) => [name, column.mean[at] ?? null]);
-    return { ...Object.fromEntries(means), step } as unknown as StepMetrics;
+    const measured = measures.map(([name, column]) => [name, column.last[at] ?? null]);
+    const metrics = own.flatMap(([name, column]) => (typeof column.last[at] === "number" ? [[name.slice(OWN.length), column.last[at]]] : []));
+    return { ...Object.fromEntries(measured), metrics: Object.fromEntries(metrics), step } as unknown as StepMetrics;
   });
 }

@@ -4019,7 +4019,7 @@ export interface components {
         SavedViewCreate: {
             /**
              * Address
-             * @description What the address of a run's page has behind its ?: x=time&folded=speed.
+             * @description What the address of a run's page has behind its ?: x=time&open=speed.
              */
             address: string;
             /** Name */
@@ -4045,7 +4045,7 @@ export interface components {
         SavedViewUpdate: {
             /**
              * Address
-             * @description What the address of a run's page has behind its ?: x=time&folded=speed.
+             * @description What the address of a run's page has behind its ?: x=time&open=speed.
              */
             address?: string;
             /** Name */

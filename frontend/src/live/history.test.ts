@@ -8,7 +8,7 @@ const columns: MetricColumns = {
   axis: "step",
   x: [5, 10],
   steps: [5, 10],
-  columns: { reward_mean: { mean: [0.25, 0.75], low: [0, 0.5], high: [0.5, 1] }, loss: { mean: [1, null], low: [1, null], high: [1, null] } },
+  columns: { reward_mean: { last: [0.25, 0.75], low: [0, 0.5], high: [0.5, 1] }, loss: { last: [1, null], low: [1, null], high: [1, null] } },
   steps_in_all: 10,
   cursor: 40,
 };
@@ -20,8 +20,8 @@ function event(cursor: number, name: string): Event {
 test("points stand as steps, and what came after their cursor is left to the live channel", () => {
   const record = recordOf(columns, { items: [event(12, "early"), event(41, "late")], next_cursor: 41 });
   expect(record.steps).toEqual([
-    { step: 5, reward_mean: 0.25, loss: 1 },
-    { step: 10, reward_mean: 0.75, loss: null },
+    { step: 5, reward_mean: 0.25, loss: 1, metrics: {} },
+    { step: 10, reward_mean: 0.75, loss: null, metrics: {} },
   ]);
   expect(record.timeline.map((entry) => entry.title)).toEqual(["early"]);
   expect(record.cursor).toBe(40);

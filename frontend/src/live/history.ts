@@ -1,16 +1,14 @@
 // What a session's record holds when its page is opened, in three requests however long it is: the steps put together
 // to as many points as a chart shows, the last state changes and events, the last evaluations. The live channel goes on from there.
 import { eventsPage } from "../api/events";
-import { metricsRead, stepsOf } from "../api/metrics";
+import { metricsRead, POINTS, stepsOf } from "../api/metrics";
 import type { EventPage, MetricColumns } from "../api/types";
 import type { Link } from "./link";
 import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./record";
 
-const POINTS = 1000;
-
 export async function historyLoad(sessionId: string): Promise<SessionRecord> {
   // After the columns: what is recorded meanwhile stands after their cursor.
-  const columns = await metricsRead(sessionId, { points: POINTS, extremes: false });
+  const columns = await metricsRead(sessionId, { points: POINTS });
   const [events, evaluations] = await Promise.all([
     eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES }),
     eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES }),
@@ -44,6 +42,6 @@ export function isKnown(history: HistoryState, live: { isFollowed: boolean; link
 /** Entries after the cursor of the columns are left to the live channel. */
 export function recordOf(columns: MetricColumns, events: EventPage): SessionRecord {
   const known = events.items.filter((item) => item.cursor <= columns.cursor);
-  const record = applyPage({ ...emptyRecord, steps: stepsOf(columns) }, { items: known, next_cursor: columns.cursor });
+  const record = applyPage({ ...emptyRecord, steps: stepsOf(columns), read: columns }, { items: known, next_cursor: columns.cursor });
   return { ...record, cursor: columns.cursor };
 }

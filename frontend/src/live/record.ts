@@ -1,6 +1,6 @@
 // What a session page knows of its record: a pure reducer over pages of numbered entries. A page that comes twice, or
 // overlaps one already taken, changes nothing, so that a reconnect may start from any cursor at or before the last.
-import type { Evaluation, Event, EventPage, StepMetrics } from "../api/types";
+import type { Evaluation, Event, EventPage, MetricColumns, StepMetrics } from "../api/types";
 import { bytes } from "../ui/format";
 import { markOf, type Mark } from "./marks";
 
@@ -30,8 +30,10 @@ export interface BudgetEnd {
 export interface SessionRecord {
   /** The last entry taken; what to ask for entries after. */
   cursor: number;
-  /** One per step, by step. */
+  /** One per step, by step; of a long run's past the last of each stretch that was put together. */
   steps: readonly StepMetrics[];
+  /** What was read of that past, with the extremes of each stretch. */
+  read: MetricColumns | null;
   /** What eval episodes earned, in the order of recording. */
   evaluations: readonly Evaluation[];
   /** State changes and events, oldest first, the last 500. */
@@ -41,7 +43,7 @@ export interface SessionRecord {
   budgetEnd: BudgetEnd | null;
 }
 
-export const emptyRecord: SessionRecord = { cursor: 0, steps: [], evaluations: [], timeline: [], marks: [], budgetEnd: null };
+export const emptyRecord: SessionRecord = { cursor: 0, steps: [], read: null, evaluations: [], timeline: [], marks: [], budgetEnd: null };
 
 export function applyPage(record: SessionRecord, page: EventPage): SessionRecord {
   const fresh = page.items.filter((item) => item.cursor > record.cursor);
@@ -62,6 +64,7 @@ export function applyPage(record: SessionRecord, page: EventPage): SessionRecord
   }
   const last = fresh[fresh.length - 1]?.cursor ?? record.cursor;
   return {
+    ...record,
     cursor: Math.max(last, page.next_cursor),
     steps,
     evaluations: evaluations.slice(-KEPT_ENTRIES),

@@ -1,10 +1,12 @@
 import { expect, test } from "vitest";
-import { alignedData, isZoomed, overlaid, positive, valueAt, zoomOver } from "./chart-data";
+import { alignedData, isZoomed, lastReading, linesOf, overlaid, positive, readingAt, zoomOver } from "./chart-data";
 
 const series = [{ label: "reward", values: [0.1, null], colour: "--series-1" }];
 
-test("a band's edges stand before the lines, and a missing value stays missing", () => {
-  expect(alignedData([1, 2], series, { low: [0, null], high: [1, null] })).toEqual([[1, 2], [0, null], [1, null], [0.1, null]]);
+test("what stands behind a line comes before it, and a missing value stays missing", () => {
+  const whole = series.map((one) => ({ ...one, raw: [0.2, null], low: [0, null], high: [1, null] }));
+  expect(alignedData([1, 2], whole)).toEqual([[1, 2], [0, null], [1, null], [0.2, null], [0.1, null]]);
+  expect(linesOf(whole)).toEqual([{ label: "reward", colour: "--series-1", hasRange: true, hasRaw: true, isSparse: false }]);
   expect(alignedData([1, 2], series)).toEqual([[1, 2], [0.1, null]]);
 });
 
@@ -26,8 +28,16 @@ test("curves over different steps share an axis, and each is read at its last po
     [0.1, null, null, null],
     [null, 0.2, 0.3, 0.5],
   ]);
-  expect(valueAt(columns[0] ?? [], 3)).toBe(0.1);
-  expect(valueAt(columns[1] ?? [], 0)).toBeNull();
+  expect(readingAt(columns[0] ?? [], 0)).toEqual({ value: 0.1, at: 0 });
+  expect(readingAt(columns[1] ?? [], 0)).toBeNull();
+  expect(readingAt([0.1, null, 0.2, null], 1)).toEqual({ value: 0.1, at: 0 });
+});
+
+test("a curve is not read beyond its last point, which is what it stands at in the end", () => {
+  const ended = [0.1, 0.8927, null, null];
+  expect(readingAt(ended, 3)).toBeNull();
+  expect(lastReading(ended)).toEqual({ value: 0.8927, at: 1 });
+  expect(lastReading([null])).toBeNull();
 });
 
 test("a zoom keeps its range, and follows the newest point where it ends there", () => {
@@ -37,4 +47,5 @@ test("a zoom keeps its range, and follows the newest point where it ends there",
 
 test("what has no logarithm is a gap", () => {
   expect(positive([{ label: "loss", colour: "--series-1", values: [1, 0, -2, null, 0.5] }])[0]?.values).toEqual([1, null, null, null, 0.5]);
+  expect(positive([{ label: "loss", colour: "--series-1", values: [1, 2], low: [-1, 1], high: [3, 4] }])[0]).toMatchObject({ low: [3, 1], high: [3, 4] });
 });

@@ -7,21 +7,44 @@ export interface Series {
   values: (number | null)[];
   /** CSS variable of its colour, e.g. "--series-1". */
   colour: string;
+  /** What was measured, where `values` are smoothed: drawn faintly, and what is read off. */
+  raw?: (number | null)[];
+  /** The edges of a shaded range behind it: of each point. */
+  low?: (number | null)[] | undefined;
+  high?: (number | null)[] | undefined;
+  /** Whether it has points at few places of the axis: its line leads over the gaps. */
+  isSparse?: boolean;
 }
 
-export interface Band {
-  low: (number | null)[];
-  high: (number | null)[];
+/** x, then of each series what stands behind its line, and the line: as `linesOf` names them. */
+export function alignedData(x: number[], series: readonly Series[]): uPlot.AlignedData {
+  const columns = series.flatMap(({ values, raw, low, high }) => [...(low && high ? [low, high] : []), ...(raw ? [raw] : []), values]);
+  return [x, ...columns.map(drawable)];
 }
 
-/** x, then the lower and upper edge of the band if there is one, then the lines. */
-export function alignedData(x: number[], series: Series[], band?: Band): uPlot.AlignedData {
-  return [x, ...[...(band ? [band.low, band.high] : []), ...series.map((one) => one.values)].map(drawable)];
+/** What a plot has to know of a series to draw it. */
+export interface Line {
+  label: string;
+  colour: string;
+  hasRange: boolean;
+  hasRaw: boolean;
+  isSparse: boolean;
+}
+
+export function linesOf(series: readonly Series[]): Line[] {
+  return series.map(({ label, colour, raw, low, high, isSparse = false }) => ({ label, colour, hasRange: Boolean(low && high), hasRaw: Boolean(raw), isSparse }));
 }
 
 /** What an axis of powers can show: other values are gaps. */
 export function positive(series: readonly Series[]): Series[] {
-  return series.map((one) => ({ ...one, values: one.values.map((value) => (value !== null && value > 0 ? value : null)) }));
+  const above = (values: readonly (number | null)[]) => values.map((value) => (value !== null && value > 0 ? value : null));
+  return series.map((one) => ({
+    ...one,
+    values: above(one.values),
+    ...(one.raw && { raw: above(one.raw) }),
+    // The lower edge of a range that reaches below zero is its upper one: there it has no width.
+    ...(one.low && one.high && { low: above(one.low.map((low, at) => (low !== null && low > 0 ? low : (one.high?.[at] ?? null)))), high: above(one.high) }),
+  }));
 }
 
 /**
@@ -52,11 +75,19 @@ export function overlaid(curves: readonly { x: readonly number[]; values: readon
   return { x, columns };
 }
 
-/** The value at an index, or the last one before it: what a curve with gaps stands at there. */
-export function valueAt(values: readonly (number | null)[], index: number): number | null {
-  for (let at = index; at >= 0; at -= 1) {
-    const value = values[at];
-    if (value !== null && value !== undefined) return value;
-  }
-  return null;
+/** What a curve stands at: its value, and the index that it is of. */
+export interface Reading {
+  value: number;
+  at: number;
+}
+
+/** At an index, or of the last point before it; null before the first, and after the last: a curve says nothing beyond its end. */
+export function readingAt(values: readonly (number | null)[], index: number): Reading | null {
+  const last = values.findLastIndex((value) => value !== null);
+  return index > last ? null : lastReading(values.slice(0, index + 1));
+}
+
+export function lastReading(values: readonly (number | null)[]): Reading | null {
+  const at = values.findLastIndex((value) => value !== null);
+  return at < 0 ? null : { value: values[at] ?? 0, at };
 }

@@ -1,13 +1,14 @@
 import { expect, test } from "vitest";
-import { clustersOf, flagLeft, markersText, type Marker } from "./chart-marks";
+import { clustersOf, coloursOf, markersText, type Marker } from "./chart-marks";
 
-const mark = (x: number): Marker => ({ key: String(x), kind: "checkpoint", x, letter: "C", colour: "--series-1", text: `Step ${String(x)}`, to: "/" });
+const mark = (x: number): Marker => ({ key: String(x), kind: "checkpoint", x, colour: "--series-1", text: `Step ${String(x)}`, to: "/" });
 const place = { left: 48, top: 8, width: 100, height: 180, min: 0, max: 100 };
 
 test("marks that would cover each other stand as one, and those outside of a zoom are left out", () => {
   const found = clustersOf([mark(50), mark(0), mark(10), mark(100), mark(17)], place);
   expect(found.map(({ px, markers }) => [px, markers.map(({ x }) => x)])).toEqual([
-    [0, [0, 10, 17]],
+    [0, [0]],
+    [10, [10, 17]],
     [50, [50]],
     [100, [100]],
   ]);
@@ -22,6 +23,6 @@ test("of many marks in one place the first are named and the others counted", ()
   expect(markersText(marks).split("\n").slice(-2)).toEqual(["Step 7", "and 2 more"]);
 });
 
-test("a flag stands over its line, and at the axis beside it", () => {
-  expect([0, 3, 8, 50].map((px) => px + flagLeft(px))).toEqual([0, 0, 0, 42]);
+test("of what happened in one place each kind has its colour once", () => {
+  expect(coloursOf([mark(1), { ...mark(2), colour: "--series-5" }, mark(3)])).toEqual(["--series-1", "--series-5"]);
 });

@@ -6,7 +6,6 @@ export interface Marker {
   kind: string;
   /** Where on the axis. */
   x: number;
-  letter: string;
   /** CSS variable of its colour. */
   colour: string;
   text: string;
@@ -29,8 +28,7 @@ interface Cluster {
   markers: readonly [Marker, ...Marker[]];
 }
 
-const FLAG_PX = 16;
-const APART_PX = FLAG_PX + 2;
+const APART_PX = 10; // closer ticks could not be told apart, nor pointed at
 const MOST_LINES = 8;
 
 /** From left to right; what is outside of the shown range is left out. */
@@ -47,9 +45,9 @@ export function clustersOf(markers: readonly Marker[], { min, max, width }: Plac
   return clusters;
 }
 
-/** Where a flag begins, beside its line at `px`: over it, but not left of the plotted part, where the axis has its values. */
-export function flagLeft(px: number): number {
-  return Math.max(-FLAG_PX / 2, -px);
+/** The colours of what happened in one place, each kind once. */
+export function coloursOf(markers: readonly Marker[]): string[] {
+  return [...new Set(markers.map(({ colour }) => colour))];
 }
 
 /** A line for each mark, the first of many. */

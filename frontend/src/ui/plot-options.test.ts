@@ -10,7 +10,7 @@ test("the label of the last tick has its place on every axis", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
   const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
   for (const { value: axis } of AXES) {
-    const { padding } = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, log: false, onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined });
+    const { padding } = plotOptions({ element, lines: [], height: 100, axis, overlay: false, printed: false, log: false, onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined });
     const ticks = [1, 10, 100, 1000, 10_000, 99_999, 2_000_000, 86_340, 43_140, 604_800];
     const longest = Math.max(...ticks.map((tick) => tickText(axis, tick).length));
     expect(padding?.[1], axis).toBeGreaterThanOrEqual((longest * WIDEST_PX) / 2);
@@ -19,7 +19,7 @@ test("the label of the last tick has its place on every axis", () => {
 
 test("values are by their powers of ten where that is asked for, and by themselves elsewhere", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
-  const look = { element: { clientWidth: 600, dataset: {} } as unknown as HTMLElement, lines: [], banded: false, height: 100, axis: "step" as const, overlay: false, printed: false };
+  const look = { element: { clientWidth: 600, dataset: {} } as unknown as HTMLElement, lines: [], height: 100, axis: "step" as const, overlay: false, printed: false };
   const options = (log: boolean) => plotOptions({ ...look, log, onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined });
   expect([options(true).scales?.y?.distr, options(false).scales?.y?.distr]).toEqual([3, undefined]);
 });
@@ -29,6 +29,17 @@ test("the ticks of a narrow range have as many digits as tell them apart", () =>
   expect(valueTexts([0, 0.5, 1])).toEqual(["0", "0.5", "1"]);
   expect(valueTexts([1e-5, 1e-3])).toEqual(["1e-5", "0.001"]);
   expect(valueTexts([20_000.2, 20_000.4])).toEqual(["20000.2", "20000.4"]);
+});
+
+test("each line stands behind what belongs to it, and a range lies between its two edges", () => {
+  vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
+  const line = { label: "a", colour: "--series-1", hasRange: false, hasRaw: false, isSparse: false };
+  const lines = [{ ...line, hasRange: true, hasRaw: true }, { ...line, label: "b", isSparse: true }, { ...line, label: "c", hasRange: true }];
+  const look = { element: { clientWidth: 600, dataset: {} } as unknown as HTMLElement, height: 100, axis: "step" as const, overlay: false, printed: false, log: false };
+  const { series, bands } = plotOptions({ ...look, lines, onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined });
+  expect(series.map(({ label }) => label)).toEqual([undefined, undefined, undefined, undefined, "a", "b", undefined, undefined, "c"]);
+  expect(bands?.map((band) => band.series)).toEqual([[2, 1], [7, 6]]);
+  expect(series.map(({ spanGaps }) => Boolean(spanGaps))).toEqual([false, false, false, false, false, true, false, false, false]);
 });
 
 type Values = (number | null)[];
@@ -73,7 +84,7 @@ test("the axes of any series have a finite range and few ticks that differ, unde
         const line = { label: "", colour: "", values: smoothed(values, weight) };
         const [, column = []] = alignedData(values.map((_, at) => at), log ? positive([line]) : [line]) as unknown as Values[];
         const axis = AXES[drawn % AXES.length]?.value ?? "step";
-        const options = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, log, ...hooks });
+        const options = plotOptions({ element, lines: [], height: 100, axis, overlay: false, printed: false, log, ...hooks });
         const zooms = [0, Math.floor(next() * values.length)];
         for (const from of zooms) {
           const shown = column.slice(from, from === 0 ? undefined : from + 3).filter((value) => value !== null);

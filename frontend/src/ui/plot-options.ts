@@ -1,6 +1,7 @@
 // How every plot looks, in the colours of the page.
 import type uPlot from "uplot";
 import { tickText, type Axis } from "./chart-axis";
+import type { Line } from "./chart-data";
 import type { Place } from "./chart-marks";
 import type { Range } from "./chart-zoom";
 import { number } from "./format";
@@ -24,10 +25,7 @@ const PAPER_WIDTH = 640; // A4 and Letter upright, within their margins
 
 export interface PlotLook {
   element: HTMLElement;
-  /** Label and CSS colour variable of each line. */
-  lines: [string, string][];
-  /** Whether the first two columns after x are the edges of a shaded range. */
-  banded: boolean;
+  lines: readonly Line[];
   height: number;
   axis: Axis;
   /** Whether lines lead over missing values. */
@@ -50,7 +48,7 @@ export function plotWidth(element: HTMLElement, printed: boolean): number {
   return Math.max(Math.min(element.clientWidth, printed ? PAPER_WIDTH : Infinity), 50);
 }
 
-export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, log, onHover, onPick, onZoom, onPlace }: PlotLook): uPlot.Options {
+export function plotOptions({ element, lines, height, axis: over, overlay, printed, log, onHover, onPick, onZoom, onPlace }: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -65,7 +63,6 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
   };
   const space = over === "step" ? 50 : 80;
   let isPressed = false; // here, and not in a plot that shares the cursor
-  const edge: uPlot.Series = { stroke: "transparent", points: { show: false } };
   return {
     width: plotWidth(element, printed),
     height,
@@ -92,12 +89,8 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
         values: (_, splits) => valueTexts(splits),
       },
     ],
-    series: [
-      {},
-      ...(banded ? [edge, edge] : []),
-      ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, spanGaps: overlay, points: { size: 5, fill: colour(name) } })),
-    ],
-    bands: banded ? [{ series: [2, 1], fill: `color-mix(in srgb, ${colour(lines[0]?.[1] ?? "--muted")} 14%, transparent)` }] : [],
+    series: [{}, ...lines.flatMap((line) => drawnLines(line, colour(line.colour), overlay))],
+    bands: rangesOf(lines).map(({ at, line }) => ({ series: [at + 1, at], fill: faint(colour(line.colour), 18) })),
     hooks: {
       ready: [
         (plot) => {
@@ -138,6 +131,28 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
       ],
     },
   };
+}
+
+/** What stands behind a line, and the line, in the order of its columns. */
+function drawnLines({ label, hasRange, hasRaw, isSparse }: Line, colour: string, overlay: boolean): uPlot.Series[] {
+  const edge: uPlot.Series = { stroke: faint(colour, 40), width: 0.75, spanGaps: overlay, points: { show: false } };
+  const raw: uPlot.Series = { stroke: faint(colour, 30), width: 1, spanGaps: overlay, points: { show: false } };
+  const line: uPlot.Series = { label, stroke: colour, width: 1.75, spanGaps: overlay || isSparse, points: { size: 5, fill: colour, ...(isSparse && { show: true }) } };
+  return [...(hasRange ? [edge, edge] : []), ...(hasRaw ? [raw] : []), line];
+}
+
+/** The lines that have a range, each with the column of its lower edge. */
+function rangesOf(lines: readonly Line[]): { at: number; line: Line }[] {
+  let at = 1;
+  return lines.flatMap((line) => {
+    const first = at;
+    at += (line.hasRange ? 2 : 0) + (line.hasRaw ? 1 : 0) + 1;
+    return line.hasRange ? [{ at: first, line }] : [];
+  });
+}
+
+function faint(colour: string, percent: number): string {
+  return `color-mix(in srgb, ${colour} ${String(percent)}%, transparent)`;
 }
 
 /** Its box is in pixels of the canvas. */

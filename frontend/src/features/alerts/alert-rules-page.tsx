@@ -55,7 +55,7 @@ function Row({ rule, onDelete }: { rule: MetricRule; onDelete: (() => void) | nu
       <th scope="row" className={`${headCell} text-ink`}>
         <UserText text={rule.name} />
       </th>
-      <td className={cell}>{ruleText(rule)}</td>
+      <td className={`${cell} wrap-anywhere`}>{visible(ruleText(rule))}</td>
       <td className={`${cell} max-w-64 wrap-anywhere`}>{rule.runs ? <UserText text={rule.runs} /> : <span className="text-muted">every run</span>}</td>
       <td className={`${cell} whitespace-nowrap`} title={dateTime(rule.created_at)}>
         {ago(rule.created_at)}

@@ -3,7 +3,7 @@ import type { MetricRule, StepMetrics } from "../../api/types";
 import { number } from "../../ui/format";
 
 /** Every measure that a rule may be on. */
-export const MEASURES: Record<Exclude<keyof StepMetrics, "step">, string> = {
+export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics">, string> = {
   reward_mean: "Reward, mean",
   reward_std: "Reward, standard deviation",
   reward_p10: "Reward, 10th percentile",
@@ -34,9 +34,12 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step">, string> = {
   handover_s: "Seconds of the weights’ hand-over",
 };
 
+/** Before the name of what agents measure themselves: a metric, reward/<part>, rewards_by_agent/<agent>. */
+export const OWN = "metrics/";
+
 /** A measure that this console does not know yet has its own name. */
 export function measureName(metric: string): string {
-  return Object.entries(MEASURES).find(([name]) => name === metric)?.[1] ?? metric;
+  return Object.entries(MEASURES).find(([name]) => name === metric)?.[1] ?? (metric.startsWith(OWN) ? metric.slice(OWN.length) : metric);
 }
 
 export function ruleText({ metric, above, value, steps }: Pick<MetricRule, "metric" | "above" | "value" | "steps">): string {

@@ -9,7 +9,7 @@ import { Dialog } from "../../ui/dialog";
 import { SelectField, TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
-import { MEASURES } from "./measures";
+import { MEASURES, OWN } from "./measures";
 
 /** `rule`: the one to change; null for a new one. */
 export function EditRule({ rule }: { rule: MetricRule | null }) {
@@ -47,6 +47,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
       onDone();
     },
   });
+  const isOwn = metric.startsWith(OWN);
   const fields = save.error instanceof ApiError ? save.error.fields : {};
 
   function submit(event: SyntheticEvent) {
@@ -59,13 +60,24 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
     <form onSubmit={submit} className="space-y-4" noValidate>
       <ErrorNotice error={save.error} />
       <TextField label="Name" maxLength={60} value={name} onChange={(event) => { setName(event.target.value); }} description="Letters, digits, spaces, _ and -." error={fields.name} />
-      <SelectField label="Measure" value={metric} onChange={(event) => { setMetric(event.target.value); }} error={fields.metric}>
+      <SelectField label="Measure" value={isOwn ? OWN : metric} onChange={(event) => { setMetric(event.target.value); }} error={isOwn ? undefined : fields.metric}>
         {Object.entries(MEASURES).map(([one, words]) => (
           <option key={one} value={one}>
             {words}
           </option>
         ))}
+        <option value={OWN}>Measured by the agent…</option>
       </SelectField>
+      {isOwn && (
+        <TextField
+          label="Name of what it measures"
+          maxLength={212}
+          value={metric.slice(OWN.length)}
+          onChange={(event) => { setMetric(OWN + event.target.value); }}
+          description="A metric, reward/<part> or rewards_by_agent/<agent>: the mean over a step’s episodes."
+          error={fields.metric}
+        />
+      )}
       <div className="grid grid-cols-2 gap-3">
         <SelectField label="Is" value={above ? "above" : "below"} onChange={(event) => { setAbove(event.target.value === "above"); }}>
           <option>above</option>

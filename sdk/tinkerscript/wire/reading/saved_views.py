@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ..base import Changes, Request, Response
 
-PARTS = ("x", "smooth", "y", "folded")  # of a run's address: the axis, the smoothing, the scale, folded groups
+PARTS = ("x", "smooth", "y", "open")  # of a run's address: the axis, the smoothing, the scale, open groups
 
 
 def _address_check(address: str) -> str:
@@ -29,7 +29,7 @@ ViewName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"\S")]
 ViewAddress = Annotated[
     str,
     AfterValidator(_address_check),
-    Field(max_length=400, description="What the address of a run's page has behind its ?: x=time&folded=speed."),
+    Field(max_length=400, description="What the address of a run's page has behind its ?: x=time&open=speed."),
 ]
 
 

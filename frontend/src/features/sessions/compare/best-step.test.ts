@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import type { MetricColumns } from "../../../api/types";
 import { bestStep } from "./best-step";
 
-function columns(mean: (number | null)[], high: (number | null)[] | null, steps: number[]): MetricColumns {
-  return { axis: "step", x: steps, steps, columns: { reward_mean: { mean, low: high, high } }, steps_in_all: 0, cursor: 0 } as MetricColumns;
+function columns(last: (number | null)[], high: (number | null)[] | null, steps: number[]): MetricColumns {
+  return { axis: "step", x: steps, steps, columns: { reward_mean: { last, low: high, high } }, steps_in_all: 0, cursor: 0 } as MetricColumns;
 }
 
 test("the best step is named, also of rewards below zero", () => {

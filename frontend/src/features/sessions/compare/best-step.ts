@@ -5,7 +5,7 @@ import type { MetricColumns } from "../../../api/types";
 export function bestStep({ columns, steps }: MetricColumns): { reward: number; place: string } | null {
   const column = columns.reward_mean;
   if (!column) return null;
-  const values = column.high ?? column.mean;
+  const values = column.high ?? column.last;
   let best = -1;
   values.forEach((value, at) => {
     if (value !== null && (best < 0 || value > (values[best] ?? -Infinity))) best = at;

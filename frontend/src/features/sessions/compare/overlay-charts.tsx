@@ -1,18 +1,22 @@
 // The curves of the runs, one colour each, over what the address says.
 import { useQueries, type UseQueryResult } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useSearchParams } from "react-router";
-import { lastMeasuresQuery, metricsQuery, type LastMeasures } from "../../../api/metrics";
+import { finerQuery, lastMeasuresQuery, metricsQuery, type LastMeasures } from "../../../api/metrics";
 import { hasEnded } from "../../../api/sessions";
 import type { Evaluation, MetricColumns, Session } from "../../../api/types";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { axisOf } from "../../../ui/chart-axis";
-import { Chart, fetchPlots } from "../../../ui/chart";
+import { Chart } from "../../../ui/chart";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { overlaid, type Series } from "../../../ui/chart-data";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
-import { smoothed, smoothingOf } from "../../../ui/smoothing";
+import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
+import { smoothingOf } from "../../../ui/smoothing";
+import { fetchPlots } from "../../../ui/use-plot";
+import { lines, type Measure } from "../detail/step-columns";
+import { pointsOf, withFiner, type Points } from "../points";
 
 fetchPlots();
 
@@ -22,7 +26,7 @@ export interface Compared {
   colour: string;
 }
 
-const MEASURES: { measure: string; title: string; unit?: string }[] = [
+const MEASURES: { measure: Measure; title: string; unit?: string }[] = [
   { measure: "reward_mean", title: "Reward", unit: "mean" },
   { measure: "loss", title: "Loss" },
   { measure: "entropy", title: "Entropy", unit: "nats per token" },
@@ -34,11 +38,19 @@ const MEASURES: { measure: string; title: string; unit?: string }[] = [
 ];
 
 export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
-  const [address] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const axis = axisOf(address);
   const weight = smoothingOf(address);
   const log = isLog(address);
+  const asked = zoomText(zoomOf(address));
+  const zoom = useMemo(() => zoomOf(new URLSearchParams({ zoom: asked })), [asked]);
   const { columns, errors, pending } = useQueries({ queries: runs.map(({ session }) => metricsQuery(session.id, axis, !hasEnded(session))), combine: together });
+  const isPut = (at: number) => (columns[at]?.x.length ?? 0) < (columns[at]?.steps_in_all ?? 0);
+  const { columns: finer } = useQueries({ queries: runs.map(({ session }, at) => finerQuery(session.id, axis, isPut(at) ? zoom : null, !hasEnded(session))), combine: together });
+  const points = useMemo(() => columns.map((one, at) => withFiner(pointsOf(one), finer[at], zoom)), [columns, finer, zoom]);
+  const onZoom = (range: Range | null) => {
+    setAddress((before) => withPart(before, "zoom", zoomText(range)), { replace: true });
+  };
   const stepCount = Math.max(0, ...columns.map((one) => one?.steps_in_all ?? 0));
   return (
     <Panel title="Curves" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
@@ -47,11 +59,11 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
       </div>
       <ErrorNotice error={errors[0] ?? null} />
       <div data-testid="overlay" data-steps={stepCount} className="divide-y divide-line">
-        <OverlayChart title="Reward" unit="mean" measure="reward_mean" {...{ runs, columns, axis, weight, pending }} height={240} />
+        <OverlayChart title="Reward" unit="mean" measure="reward_mean" {...{ runs, points, axis, weight, pending, zoom, onZoom }} height={240} />
         <EvaluationChart runs={runs} />
         <div className="grid sm:grid-cols-2">
           {MEASURES.slice(1).map((chart) => (
-            <OverlayChart key={chart.measure} {...chart} {...{ runs, columns, axis, weight, log, pending }} height={130} />
+            <OverlayChart key={chart.measure} {...chart} {...{ runs, points, axis, weight, log, pending, zoom, onZoom }} height={130} />
           ))}
         </div>
       </div>
@@ -75,23 +87,33 @@ function played(answers: UseQueryResult<LastMeasures>[]): Evaluation[][] {
 interface OverlayProps {
   title: string;
   unit?: string;
-  measure: string;
+  measure: Measure;
   runs: readonly Compared[];
-  columns: readonly (MetricColumns | undefined)[];
+  points: readonly Points[];
   axis: ReturnType<typeof axisOf>;
   weight: number;
   height: number;
   pending: boolean;
+  zoom: Range | null;
+  onZoom: (range: Range | null) => void;
   log?: boolean;
 }
 
-function OverlayChart({ title, unit = "", measure, runs, columns, axis, weight, height, pending, log = false }: OverlayProps) {
+function OverlayChart({ title, unit = "", measure, runs, points, axis, weight, height, pending, zoom, onZoom, log = false }: OverlayProps) {
   // All of these stay the same until new data comes: the chart is drawn anew only then.
   const drawn = useMemo(() => {
-    const { x, columns: values } = overlaid(columns.map((one) => ({ x: one?.x ?? [], values: smoothed(one?.columns[measure]?.mean ?? [], weight) })));
-    return { x, series: runs.map((run, at): Series => ({ label: run.name, colour: run.colour, values: values[at] ?? [] })) };
-  }, [columns, runs, measure, weight]);
-  return <Chart title={title} unit={unit} axis={axis} overlay log={log} {...drawn} height={height} isLoading={pending} />;
+    const curves = points.map((one) => lines(one, [[measure, measure]], weight)[0]);
+    // Of each run what stands behind its line, and the line, all over the places of every run.
+    const parts = curves.map((curve) => [curve?.values ?? [], curve?.raw ?? [], curve?.low ?? [], curve?.high ?? []]);
+    const { x, columns } = overlaid(parts.flatMap((some, at) => some.map((values) => ({ x: points[at]?.x ?? [], values }))));
+    const series = runs.map((run, at): Series => {
+      const [values = [], raw = [], low = [], high = []] = columns.slice(4 * at, 4 * at + 4);
+      const curve = curves[at];
+      return { label: run.name, colour: run.colour, values, ...(curve?.raw && { raw }), ...(curve?.low && { low, high }) };
+    });
+    return { x, series };
+  }, [points, runs, measure, weight]);
+  return <Chart title={title} unit={unit} axis={axis} overlay log={log} {...drawn} {...{ zoom, onZoom }} height={height} isLoading={pending} />;
 }
 
 /** One chart for each set of tasks that any of the runs was evaluated on, over the policy version. */

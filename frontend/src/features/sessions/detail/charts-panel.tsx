@@ -1,25 +1,28 @@
-// The curves of a session in groups that fold, over what the address says.
-import { useQuery } from "@tanstack/react-query";
+// The curves of a session over what the address says: five of them, and the others in groups that open.
 import { memo, useCallback, useMemo } from "react";
-import { metricsQuery, stepsOf } from "../../../api/metrics";
 import { isExported } from "../../../api/offline";
-import { hasEnded } from "../../../api/sessions";
-import type { Session, StepMetrics } from "../../../api/types";
+import type { Session } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { useAddress, withPart } from "../../../ui/address-part";
-import { axisOf, type RunAxis } from "../../../ui/chart-axis";
+import { Button } from "../../../ui/button";
+import { axisOf } from "../../../ui/chart-axis";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
-import { Chart, fetchPlots } from "../../../ui/chart";
+import { Chart } from "../../../ui/chart";
 import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
+import { number } from "../../../ui/format";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { smoothed, smoothingOf } from "../../../ui/smoothing";
+import { smoothingOf } from "../../../ui/smoothing";
+import { fetchPlots } from "../../../ui/use-plot";
+import { isCoarse, ownNames } from "../points";
 import { ChartGroup } from "./chart-group";
-import { foldedGroups } from "./folded-groups";
 import { MarkerLegend } from "./marker-legend";
-import { GROUPS, REWARD, type Plot } from "./plots";
-import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
+import { openGroups, withOpen } from "./open-groups";
+import { PlotGrid } from "./plot-grid";
+import { GROUPS, MAIN, OWN_GROUP, ownPlots, type Plot } from "./plots";
+import { lines, noGradientText, rewardChart } from "./step-columns";
 import { SavedViews } from "./saved-views";
+import { usePoints } from "./use-points";
 import { useRunMarkers } from "./use-run-markers";
 
 fetchPlots();
@@ -36,23 +39,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
   const { steps: recorded, evaluations } = record;
   const [address, setAddress] = useAddress();
   const weight = smoothingOf(address);
-  const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, !hasEnded(session));
-  const { markers, leftOut } = useRunMarkers({ session, record, evaluations, axis, steps, x });
-  const evaluated = useMemo(() => evaluationColumns(evaluations), [evaluations]);
-  const band = useMemo(() => rewardBand(steps), [steps]);
-  const plots = useMemo(() => {
-    const drawn = ({ title, unit = "", lines: wanted }: Plot) => ({
-      title,
-      unit,
-      series: lines(steps, wanted).map((line) => ({ ...line, values: smoothed(line.values, weight) })),
-    });
-    return { reward: drawn(REWARD), groups: GROUPS.map((group) => ({ group, plots: group.plots.map(drawn) })) };
-  }, [steps, weight]);
-  const nothing = noGradientText(recorded[recorded.length - 1]);
-  const linkOf = (index: number) => {
-    const step = steps[index]?.step;
-    return step === undefined ? null : { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` };
-  };
+  const axis = axisOf(address);
   const asked = zoomText(zoomOf(address));
   const zoom = useMemo(() => zoomOf(new URLSearchParams({ zoom: asked })), [asked]);
   const onZoom = useCallback(
@@ -61,12 +48,25 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
     },
     [setAddress],
   );
+  const { points, whole, error } = usePoints(axis, session, record, zoom);
+  const { steps } = points;
+  const x = useMemo(() => [...points.x], [points]);
+  const { markers, leftOut } = useRunMarkers({ session, record, evaluations, axis, steps, x });
+  const reward = useMemo(() => rewardChart(points, evaluations, axis, weight), [points, evaluations, axis, weight]);
+  const own = ownNames(whole.steps).join("\n");
+  const open = openGroups(address).join(",");
+  const groups = useMemo(() => groupsOf(own === "" ? [] : own.split("\n")), [own]);
+  const plots = useMemo(() => {
+    const drawn = ({ title, unit = "", lines: wanted }: Plot) => ({ title, unit, series: lines(points, wanted, weight) });
+    const shown = groups.filter(({ key }) => open.split(",").includes(key));
+    return { main: MAIN.map(drawn), groups: new Map(shown.map(({ key, plots: wanted }) => [key, wanted.map(drawn)])) };
+  }, [points, weight, groups, open]);
+  const nothing = noGradientText(recorded[recorded.length - 1]);
+  const linkTo = (step: number | undefined) => (step ? { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` } : null);
   const placeholder = session.policy_version > 0 ? "No steps are kept" : "No step yet";
-  const zooming = { zoom, onZoom };
-  const common = { x, axis, ...zooming, isLoading, placeholder, linkOf, markers };
-  const log = isLog(address);
-  const folded = foldedGroups(address);
-  const firstShown = GROUPS.find(({ key }) => !folded.includes(key))?.key;
+  const common = { axis, zoom, onZoom, isLoading, placeholder, markers };
+  const others = { ...common, x, log: isLog(address), height: 130, linkOf: (index: number) => linkTo(steps[index]?.step) };
+  const closed = groups.filter(({ key }) => !plots.groups.has(key));
   return (
     <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset, click for a step</span>}>
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1 border-b border-line px-4 py-1.5">
@@ -81,29 +81,38 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
             <Notice tone="warn" title={nothing} />
           </div>
         )}
-        {plots.groups.map(({ group, plots: drawn }) => (
-          <ChartGroup key={group.key} group={group}>
-            {group.key === "reward" && (
-              <div className="divide-y divide-line sm:col-span-2">
-                <Chart {...plots.reward} {...common} hasReadableMarkers={firstShown === "reward"} band={band} height={220} />
-                {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} {...(axis === "step" ? zooming : {})} height={150} />}
-              </div>
-            )}
-            {drawn.map((plot, at) => (
-              <Chart key={plot.title} {...plot} {...common} hasReadableMarkers={at === 0 && firstShown === group.key} log={log} height={130} />
-            ))}
+        {isCoarse(whole) && <p className="px-4 py-1.5 text-xs text-muted">{coarseText(recorded[recorded.length - 1]?.step ?? 0, whole.x.length)}</p>}
+        <PlotGrid plots={plots.main} common={others}>
+          <div className="sm:col-span-2">
+            <Chart title="Reward" {...common} {...reward} linkOf={(index) => linkTo(reward.steps[index])} hasReadableMarkers height={220} />
+          </div>
+        </PlotGrid>
+        {groups.map((group) => (
+          <ChartGroup key={group.key} group={group} count={group.plots.length}>
+            <PlotGrid plots={plots.groups.get(group.key) ?? []} common={others} />
           </ChartGroup>
         ))}
+        <div className="px-3 py-1.5 print:hidden">
+          <Button
+            look="quiet"
+            className="h-7! text-xs"
+            onClick={() => {
+              setAddress((before) => withOpen(before, groups.map(({ key }) => key), closed.length > 0), { replace: true });
+            }}
+          >
+            {closed.length > 0 ? `Show all ${number(MAIN.length + 1 + groups.reduce((sum, group) => sum + group.plots.length, 0))} charts` : "Show five charts"}
+          </Button>
+        </div>
       </div>
     </Panel>
   );
 });
 
-/** The live record has steps alone: what they stand at on another axis is asked for, and again while the session lives. */
-function useStepsOver(axis: RunAxis, id: string, recorded: readonly StepMetrics[], isLive: boolean) {
-  const { data, error } = useQuery({ ...metricsQuery(id, axis, isLive), enabled: axis !== "step" });
-  return useMemo(() => {
-    if (axis === "step") return { axis, steps: recorded, x: recorded.map((step) => step.step), error: null };
-    return { axis, steps: data ? stepsOf(data) : [], x: data?.x ?? [], error };
-  }, [axis, data, error, recorded]);
+/** Those with a plot: of what agents measured themselves, where they did. */
+function groupsOf(own: readonly string[]) {
+  return GROUPS.map((group) => (group === OWN_GROUP ? { ...group, plots: ownPlots(own) } : group)).filter(({ plots }) => plots.length > 0);
+}
+
+function coarseText(steps: number, points: number): string {
+  return `Each point is the last of about ${number(Math.max(2, Math.round(steps / Math.max(points, 1))))} steps; shaded: from their lowest to their highest value. Zoom in for single steps.`;
 }

@@ -8,11 +8,9 @@ export function MarkerLegend({ markers, leftOut }: { markers: readonly Marker[];
   if (counted.length === 0) return null;
   return (
     <ul aria-label="Marks on the charts" className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-muted">
-      {counted.map(({ kind, letter, name, colour, count }) => (
+      {counted.map(({ kind, name, colour, count }) => (
         <li key={kind} className="inline-flex items-center gap-1.5">
-          <span aria-hidden className="grid size-4 place-items-center rounded-sm bg-surface text-[10px] leading-none font-bold ring-1" style={{ color: `var(${colour})` }}>
-            {letter}
-          </span>
+          <span aria-hidden className="h-3 w-0.5" style={{ background: `var(${colour})` }} />
           {name} <span className="tabular-nums">{number(count)}</span>
         </li>
       ))}

@@ -1,4 +1,4 @@
-// What is drawn of a run: every measure of a step, in groups that fold.
+// What is drawn of a run: every measure of a step, the five that matter first, the others in groups that open.
 import { tokensPerSecond, type Line } from "./step-columns";
 
 export interface Plot {
@@ -14,17 +14,23 @@ export interface PlotGroup {
   plots: Plot[];
 }
 
-/** With a band behind it, and beside the rewards of evaluations: drawn by itself. */
-export const REWARD: Plot = { title: "Reward", unit: "mean, 10th to 90th percentile", lines: [["reward", "reward_mean"]] };
+/** Beside the reward, which is drawn with the rewards of evaluations. */
+export const MAIN: readonly Plot[] = [
+  { title: "Loss", lines: [["loss", "loss", "--series-2"]] },
+  { title: "KL engine to trainer", lines: [["KL", "kl_engine"]] },
+  { title: "Entropy", unit: "nats per token", lines: [["entropy", "entropy"]] },
+  { title: "Answer length", unit: "tokens, mean", lines: [["length", "completion_length_mean"]] },
+];
+
+/** Its plots are made of what the agents of a run measured themselves. */
+export const OWN_GROUP: PlotGroup = { key: "own", title: "Measured by the agent", plots: [] };
 
 export const GROUPS: readonly PlotGroup[] = [
-  { key: "reward", title: "Reward", plots: [] },
+  OWN_GROUP,
   {
     key: "policy",
     title: "Policy",
     plots: [
-      { title: "Entropy", unit: "nats per token", lines: [["entropy", "entropy"]] },
-      { title: "KL engine to trainer", lines: [["KL", "kl_engine"]] },
       { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
       { title: "KL within the step", unit: "k3, from before the step", lines: [["KL", "kl_before"]] },
     ],
@@ -33,7 +39,6 @@ export const GROUPS: readonly PlotGroup[] = [
     key: "optimizer",
     title: "Optimizer",
     plots: [
-      { title: "Loss", lines: [["loss", "loss", "--series-2"]] },
       { title: "Gradient norm", lines: [["norm", "grad_norm"]] },
       { title: "Learning rate", lines: [["rate", "learning_rate"]] },
       { title: "Updates", unit: "in the step", lines: [["updates", "updates"]] },
@@ -44,7 +49,6 @@ export const GROUPS: readonly PlotGroup[] = [
     key: "answers",
     title: "Answers",
     plots: [
-      { title: "Completion length", unit: "tokens", lines: [["length", "completion_length_mean"]] },
       { title: "Answers cut off", unit: "share, by max_tokens", lines: [["cut off", "truncated"]] },
       { title: "Spread of the answers", unit: "share, within groups", lines: [["distinct", "answers_distinct"]] },
       { title: "Lost grammars", unit: "answers", lines: [["answers", "grammars_lost"]] },
@@ -90,3 +94,17 @@ export const GROUPS: readonly PlotGroup[] = [
     ],
   },
 ];
+
+/** A plot for each measure of the agents' own, the parts of the reward first. */
+export function ownPlots(names: readonly string[]): Plot[] {
+  const plots = names.map((name): Plot => ({ ...ownTitle(name), lines: [[name, `metrics/${name}`]] }));
+  const rank = ({ unit = "" }: Plot) => (unit === "mean of the episodes" ? 1 : 0);
+  return plots.sort((one, other) => rank(one) - rank(other));
+}
+
+function ownTitle(name: string): { title: string; unit: string } {
+  const [kind, ...rest] = name.split("/");
+  if (kind === "reward" && rest.length > 0) return { title: rest.join("/"), unit: "part of the reward" };
+  if (kind === "rewards_by_agent" && rest.length > 0) return { title: rest.join("/"), unit: "reward of the agent" };
+  return { title: name, unit: "mean of the episodes" };
+}

@@ -13,7 +13,7 @@ const base: Marked = {
   times: null,
 };
 const mark = (kind: Mark["kind"], step: number | null, seconds = 0, detail = ""): Mark => ({ cursor: seconds, at: new Date(Date.parse(base.createdAt) + seconds * 1000).toISOString(), kind, step, detail });
-const places = (marked: Marked) => markersOf(marked).map(({ letter, x }) => [letter, x]);
+const places = (marked: Marked) => markersOf(marked).map(({ kind, x }) => [kind, x]);
 
 test("a checkpoint, a refused step and an evaluation are marked at their steps, and lead to them", () => {
   const evaluations = [{ name: "held out", step: 2, reward_mean: 0.5 } as Evaluation];
@@ -34,14 +34,14 @@ test("a restart stands after the last step that was done before it, and nowhere 
   const [restart] = markersOf({ ...base, marks, times });
   expect([restart?.x, restart?.to]).toEqual([2, "/sessions/ses_1/health"]);
   expect(restart?.text).toMatch(/^Restarted after step 2, .*: the runtime ended$/);
-  expect(places({ ...base, axis: "time", points: { steps: [1, 2, 3], x: [10, 20, 30] }, marks, times })).toEqual([["R", 25]]);
+  expect(places({ ...base, axis: "time", points: { steps: [1, 2, 3], x: [10, 20, 30] }, marks, times })).toEqual([["restart", 25]]);
   expect(stepAt(times, 5)).toBe(0);
 });
 
 test("on another axis a mark stands where its step does, and beyond the ends at the ends", () => {
   const tokens: Marked = { ...base, axis: "tokens", points: { steps: [1, 4, 9], x: [100, 400, 900] } };
   const marks = [mark("checkpoint", 0, 1), mark("checkpoint", 5, 2), mark("refusal", 10, 3)];
-  expect(places({ ...tokens, marks })).toEqual([["C", 100], ["C", 400], ["X", 900]]);
-  expect(places({ ...base, marks })).toEqual([["C", 1], ["C", 3], ["X", 3]]);
+  expect(places({ ...tokens, marks })).toEqual([["checkpoint", 100], ["checkpoint", 400], ["refusal", 900]]);
+  expect(places({ ...base, marks })).toEqual([["checkpoint", 1], ["checkpoint", 3], ["refusal", 3]]);
   expect(places({ ...base, points: { steps: [], x: [] }, marks })).toEqual([]);
 });

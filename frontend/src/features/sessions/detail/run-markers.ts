@@ -7,11 +7,11 @@ import { dateTime, number } from "../../../ui/format";
 
 export type MarkerKind = Mark["kind"] | "evaluation";
 
-export const MARKER_KINDS: readonly { kind: MarkerKind; letter: string; name: string; colour: string }[] = [
-  { kind: "checkpoint", letter: "C", name: "Checkpoint", colour: "--series-3" },
-  { kind: "evaluation", letter: "E", name: "Evaluation", colour: "--series-4" },
-  { kind: "refusal", letter: "X", name: "Refused step", colour: "--series-5" },
-  { kind: "restart", letter: "R", name: "Restart", colour: "--series-2" },
+export const MARKER_KINDS: readonly { kind: MarkerKind; name: string; colour: string }[] = [
+  { kind: "checkpoint", name: "Checkpoint", colour: "--series-3" },
+  { kind: "evaluation", name: "Evaluation", colour: "--series-4" },
+  { kind: "refusal", name: "Refused step", colour: "--series-5" },
+  { kind: "restart", name: "Restart", colour: "--series-2" },
 ];
 
 /** When steps were recorded, in seconds since the session's creation. */
@@ -37,7 +37,7 @@ export function markersOf({ id, createdAt, axis, points, marks, evaluations, tim
   const stepPage = (step: number) => (step > 0 ? `${page}/steps/${String(step)}` : page);
   const put = (key: string, kind: MarkerKind, x: number | null, text: string, to: string): Marker[] => {
     const look = MARKER_KINDS.find((each) => each.kind === kind);
-    return x === null || !look ? [] : [{ key, kind, x, text, to, letter: look.letter, colour: look.colour }];
+    return x === null || !look ? [] : [{ key, kind, x, text, to, colour: look.colour }];
   };
   const ofRecord = marks.flatMap((mark) => {
     const seconds = (Date.parse(mark.at) - Date.parse(createdAt)) / 1000;
@@ -49,7 +49,9 @@ export function markersOf({ id, createdAt, axis, points, marks, evaluations, tim
   });
   const ofEvaluations = evaluations.flatMap((one, at) => {
     const text = `Evaluation ${one.name} at step ${number(one.step)}: mean reward ${number(one.reward_mean)}`;
-    return put(`evaluation ${String(at)}`, "evaluation", placeOf(one.step, axis, points), text, `${page}/tasks?to=${String(one.step)}`);
+    // One before the first step has a place on the reward's chart alone, as its point there has.
+    const x = axis === "step" && one.step < (points.x[0] ?? 0) ? one.step : placeOf(one.step, axis, points);
+    return put(`evaluation ${String(at)}`, "evaluation", x, text, `${page}/tasks?to=${String(one.step)}`);
   });
   return [...ofRecord, ...ofEvaluations];
 }
@@ -72,7 +74,7 @@ export function stepAt({ x, steps }: StepTimes, seconds: number): number {
 }
 
 /** Where a step stands on the axis: of one that is no point, where the last point before it stands. Null without points. */
-function placeOf(step: number, axis: Axis, { steps, x }: Marked["points"]): number | null {
+export function placeOf(step: number, axis: Axis, { steps, x }: Marked["points"]): number | null {
   if (axis === "step") return within(step, x);
   const after = steps.findIndex((each) => each > step);
   return x[after === -1 ? x.length - 1 : Math.max(after - 1, 0)] ?? null;

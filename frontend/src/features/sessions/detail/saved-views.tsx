@@ -25,7 +25,7 @@ export function SavedViews({ isReady }: { isReady: boolean }) {
       <Button look="quiet" className="h-7 text-xs" onClick={() => { setOpen(true); }}>
         Views…
       </Button>
-      <Dialog open={isOpen} onOpenChange={setOpen} title="Saved views" description="How charts are looked at: axis, smoothing, scale, folded groups. Everybody in the project sees them, on every run." wide>
+      <Dialog open={isOpen} onOpenChange={setOpen} title="Saved views" description="How charts are looked at: axis, smoothing, scale, open groups. Everybody in the project sees them, on every run." wide>
         <div className="space-y-4">
           <ErrorNotice error={error} />
           {data?.items.length === 0 && <p className="text-muted">None yet.</p>}

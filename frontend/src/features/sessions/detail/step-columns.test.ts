@@ -1,16 +1,22 @@
 import { expect, test } from "vitest";
-import type { Evaluation, StepMetrics } from "../../../api/types";
-import { evaluationColumns, lines, noGradientText, rewardBand, tokensPerSecond } from "./step-columns";
+import type { Evaluation, MetricColumns, StepMetrics } from "../../../api/types";
+import { pointsOf, recordedPoints, type Points } from "../points";
+import { constantsOf, lines, noGradientText, rewardChart, tokensPerSecond } from "./step-columns";
 
-const step = (over: Partial<StepMetrics>) => ({ step: 1, groups: 4, groups_skipped: 0, reward_p10: 0, reward_p90: 1, ...over }) as StepMetrics;
+const step = (over: Partial<StepMetrics>) => ({ step: 1, groups: 4, groups_skipped: 0, reward_p10: 0, reward_p90: 1, metrics: {}, ...over }) as StepMetrics;
+const points = (...steps: StepMetrics[]): Points => recordedPoints(steps, null);
+const played = (name: string, at: number, reward_mean: number) => ({ name, step: at, reward_mean }) as Evaluation;
 
-test("the reward's band is what episodes earned, and is missing where it was not recorded", () => {
-  const steps = [step({ reward_p10: null, reward_p90: null }), step({ reward_p10: 0, reward_p90: 1 })];
-  expect(rewardBand(steps)).toEqual({ low: [null, 0], high: [null, 1] });
-});
+const long = {
+  axis: "step", x: [5, 10], steps: [5, 10], steps_in_all: 10, cursor: 1,
+  columns: {
+    reward_mean: { last: [0.4, 0.9942], low: [0.1, 0.2], high: [0.5, 1] },
+    "metrics/turns": { last: [3, null], low: [2, 4], high: [3, 4] },
+  },
+} satisfies MetricColumns;
 
 test("a measure that a step lacks is a gap, not a zero", () => {
-  const [entropy] = lines([step({ entropy: 2 }), step({})], [["entropy", "entropy"]]);
+  const [entropy] = lines(points(step({ entropy: 2 }), step({ step: 2 })), [["entropy", "entropy"]]);
   expect(entropy?.values).toEqual([2, null]);
 });
 
@@ -20,19 +26,54 @@ test("only a step in which no group has a gradient is said to teach nothing", ()
   expect(noGradientText(step({ step: 9, groups_skipped: 4 }))).toMatch(/^Step 9 taught nothing. All 4 groups had equal rewards/);
 });
 
-test("each set of an evaluation is a line over all steps, and the last of a repeated one counts", () => {
-  const played = (name: string, at: number, reward_mean: number) => ({ name, step: at, reward_mean }) as Evaluation;
-  const { x, series } = evaluationColumns([played("easy", 4, 0.5), played("easy", 0, 0.2), played("hard", 4, 0.1), played("easy", 4, 0.6)]);
-  expect(x).toEqual([0, 4]);
+test("the reward of training and of each set of evaluations share an axis, and the last of a repeated one counts", () => {
+  const trained = points(step({ step: 1, reward_mean: 0.3, reward_p10: null }), step({ step: 4, reward_mean: 0.5 }));
+  const { x, series, steps } = rewardChart(trained, [played("easy", 4, 0.5), played("easy", 0, 0.2), played("hard", 4, 0.1), played("easy", 4, 0.6)], "step");
+  expect(x).toEqual([0, 1, 4]);
+  expect(steps).toEqual([0, 1, 4]);
   expect(series.map((one) => [one.label, one.values])).toEqual([
-    ["easy", [0.2, 0.6]],
-    ["hard", [null, 0.1]],
+    ["training", [null, 0.3, 0.5]],
+    ["easy", [0.2, null, 0.6]],
+    ["hard", [null, null, 0.1]],
   ]);
+  expect([series[0]?.low, series[0]?.high]).toEqual([[null, null, 0], [null, 1, 1]]);
+  expect(rewardChart(trained, [], "step").series.map(({ label }) => label)).toEqual(["reward"]);
+});
+
+test("on another axis an evaluation stands where its step does, and adds no place", () => {
+  const tokens: Points = { ...points(step({ step: 1, reward_mean: 0.3 }), step({ step: 2, reward_mean: 0.5 })), x: [100, 250] };
+  const { x, series, steps } = rewardChart(tokens, [played("easy", 2, 0.4)], "tokens");
+  expect([x, steps, series[1]?.values]).toEqual([[100, 250], [1, 2], [null, 0.4]]);
+});
+
+test("a point of several steps is its last step, in front of the extremes of all", () => {
+  const { series } = rewardChart(pointsOf(long), [], "step");
+  expect(series[0]).toMatchObject({ values: [0.4, 0.9942], low: [0.1, 0.2], high: [0.5, 1] });
+  const [turns] = lines(pointsOf(long), [["turns", "metrics/turns"]]);
+  expect(turns).toMatchObject({ values: [3, null], low: [2, 4], high: [3, 4], isSparse: true });
+});
+
+test("a smoothed curve keeps what was measured", () => {
+  const measured = points(...[0, 1, 0, 1].map((loss, at) => step({ step: at, loss })));
+  const [loss] = lines(measured, [["loss", "loss"]], 0.9);
+  expect(loss?.raw).toEqual([0, 1, 0, 1]);
+  expect(loss?.values).not.toEqual(loss?.raw);
+  expect(lines(measured, [["loss", "loss"]])[0]?.raw).toBeUndefined();
+});
+
+test("what never moves has a value and no chart, and a peak within a point is a movement", () => {
+  const of = (values: (number | null)[], more = {}) => ({ label: "a", colour: "", values, ...more });
+  expect(constantsOf([of([3e-5, 3e-5, 3e-5 * (1 + 2e-16)])])).toEqual([["a", 3e-5]]);
+  expect(constantsOf([of([null, null])])).toEqual([["a", null]]);
+  expect(constantsOf([of([1])])).toBeNull();
+  expect(constantsOf([of([1, 1]), of([1, 2])])).toBeNull();
+  expect(constantsOf([of([1, 1], { low: [1, 1], high: [1, 9] })])).toBeNull();
+  expect(constantsOf([of([1, 1.5], { raw: [1, 2] })])).toBeNull();
 });
 
 test("tokens per second are those of the whole step, and none where it took no time", () => {
-  const step = { tokens_trained: 300, rollout_s: 1, train_s: 1.5, handover_s: 0.5 } as StepMetrics;
-  expect(tokensPerSecond(step)).toBe(100);
-  expect(tokensPerSecond({ ...step, rollout_s: 0, train_s: 0, handover_s: 0 })).toBeNull();
-  expect(lines([step], [["tokens/s", tokensPerSecond]])[0]?.values).toEqual([100]);
+  const one = step({ tokens_trained: 300, rollout_s: 1, train_s: 1.5, handover_s: 0.5 });
+  expect(tokensPerSecond(one)).toBe(100);
+  expect(tokensPerSecond({ ...one, rollout_s: 0, train_s: 0, handover_s: 0 })).toBeNull();
+  expect(lines(points(one), [["tokens/s", tokensPerSecond]])[0]?.values).toEqual([100]);
 });

@@ -1,8 +1,13 @@
-// The steps of a run as columns for its charts, and what a reader should know of a step that taught nothing.
+// The steps of a run as the curves of its charts, and what a reader should know of a step that taught nothing.
 import type { Evaluation, StepMetrics } from "../../../api/types";
-import type { Band, Series } from "../../../ui/chart-data";
+import type { Axis } from "../../../ui/chart-axis";
+import { overlaid, type Series } from "../../../ui/chart-data";
+import { isFlat } from "../../../ui/plot-range";
+import { smoothed } from "../../../ui/smoothing";
+import { extremesOf, isCoarse, measured, type Points } from "../points";
+import { placeOf } from "./run-markers";
 
-export type Measure = Exclude<keyof StepMetrics, "step">;
+export type Measure = Exclude<keyof StepMetrics, "step" | "metrics"> | `metrics/${string}`;
 
 /** Made of several measures of a step. */
 export type Derived = (step: StepMetrics) => number | null;
@@ -10,22 +15,24 @@ export type Derived = (step: StepMetrics) => number | null;
 /** Label, measure and colour of each line of a chart. */
 export type Line = readonly [label: string, measure: Measure | Derived, colour?: string];
 
-export function lines(steps: readonly StepMetrics[], wanted: readonly Line[]): Series[] {
+/** `weight`: how much they are smoothed. What agents measured may be in few steps: its line leads over the gaps. */
+export function lines(points: Points, wanted: readonly Line[], weight = 0): Series[] {
   return wanted.map(([label, measure, colour = "--series-1"]) => {
-    const valueOf = typeof measure === "function" ? measure : (step: StepMetrics) => step[measure] ?? null;
-    return { label, values: steps.map(valueOf), colour };
+    const raw = points.steps.map((step) => (typeof measure === "function" ? measure(step) : measured(step, measure)));
+    const extremes = typeof measure === "string" ? extremesOf(points, measure) : null;
+    const isOwn = typeof measure === "string" && measure.startsWith("metrics/");
+    return { label, colour, ...lineOf(raw, weight), ...extremes, ...(isOwn && { isSparse: raw.includes(null) }) };
   });
+}
+
+function lineOf(raw: (number | null)[], weight: number): Pick<Series, "values" | "raw"> {
+  return weight > 0 ? { values: smoothed(raw, weight), raw } : { values: raw };
 }
 
 /** Tokens that were trained, by the time of the whole step: rollout, training and hand-over. */
 export function tokensPerSecond({ tokens_trained: tokens, rollout_s, train_s, handover_s }: StepMetrics): number | null {
   const took = rollout_s + train_s + handover_s;
   return took > 0 ? tokens / took : null;
-}
-
-/** From the tenth to the ninetieth percentile of the episodes' rewards. */
-export function rewardBand(steps: readonly StepMetrics[]): Band {
-  return { low: steps.map((step) => step.reward_p10 ?? null), high: steps.map((step) => step.reward_p90 ?? null) };
 }
 
 /** Why the latest step taught nothing but its KL term, in words; null when it has a gradient of rewards. */
@@ -35,15 +42,51 @@ export function noGradientText(last: StepMetrics | undefined): string | null {
   return `Step ${String(last.step)} taught nothing. ${groups} had equal rewards, so there was no gradient: try harder or easier tasks, a higher temperature, larger groups, or a reward with steps between its ends.`;
 }
 
-const COLOURS = ["--series-1", "--series-2", "--series-3"];
+const HELD_OUT = ["--series-3", "--series-4", "--series-2", "--series-7"];
 
-/** Mean rewards of evaluations: a line for each set over the steps at which any was played. Of a repeated one the last counts. */
-export function evaluationColumns(evaluations: readonly Evaluation[]): { x: number[]; series: Series[] } {
-  const x = [...new Set(evaluations.map((one) => one.step))].sort((a, b) => a - b);
-  const names = [...new Set(evaluations.map((one) => one.name))];
-  const series = names.map((label, at) => {
-    const byStep = new Map(evaluations.filter((one) => one.name === label).map((one) => [one.step, one.reward_mean]));
-    return { label, values: x.map((step) => byStep.get(step) ?? null), colour: COLOURS[at % COLOURS.length] ?? "--series-1" };
+export interface RewardChart {
+  unit: string;
+  x: number[];
+  series: Series[];
+  /** The step at each place of the axis; 0: before the first. */
+  steps: number[];
+}
+
+/** The reward of training with that of each set of evaluations on one axis. Of a repeated evaluation the last counts. */
+export function rewardChart(points: Points, evaluations: readonly Evaluation[], axis: Axis, weight = 0): RewardChart {
+  const raw = points.steps.map((step) => step.reward_mean);
+  const edges = isCoarse(points) ? extremesOf(points, "reward_mean") : { low: points.steps.map((step) => step.reward_p10), high: points.steps.map((step) => step.reward_p90) };
+  const places = { steps: points.steps.map(({ step }) => step), x: points.x };
+  const sets = [...new Set(evaluations.map(({ name }) => name))];
+  const played = sets.map((name) => {
+    const rewards = new Map<number, number>();
+    for (const one of evaluations) {
+      const place = axis === "step" ? one.step : placeOf(one.step, axis, places);
+      if (one.name === name && place !== null && points.x.length > 0) rewards.set(place, one.reward_mean);
+    }
+    return { x: [...rewards.keys()], values: [...rewards.values()] };
   });
-  return { x, series };
+  const own = [raw, lineOf(raw, weight).values, edges?.low ?? [], edges?.high ?? [], places.steps].map((values) => ({ x: points.x, values }));
+  const { x, columns } = overlaid([...own, ...played]);
+  const [raws = [], values = [], low = [], high = [], steps = [], ...rewards] = columns;
+  const trained: Series = { label: sets.length > 0 ? "training" : "reward", colour: "--series-1", values, ...(weight > 0 && { raw: raws }), ...(edges && { low, high }) };
+  const heldOut = sets.map((label, at): Series => ({ label, colour: HELD_OUT[at % HELD_OUT.length] ?? "--series-3", values: rewards[at] ?? [], isSparse: true }));
+  return {
+    unit: isCoarse(points) ? "mean of the step" : "mean, 10th to 90th percentile",
+    x,
+    series: [trained, ...heldOut],
+    steps: steps.map((step, at) => step ?? (axis === "step" ? (x[at] ?? 0) : 0)),
+  };
+}
+
+/** The one value of all of a chart's curves; null where one of them moves, and of a single point. */
+export function constantsOf(series: readonly Series[]): [label: string, value: number | null][] | null {
+  const constants = series.map(({ label, values, raw, low, high }): [string, number | null] | null => {
+    const known = [...(raw ?? values), ...(low ?? []), ...(high ?? [])].filter((value) => value !== null);
+    const [first] = known;
+    if (first === undefined) return values.length > 1 ? [label, null] : null;
+    const [least, most] = [known.reduce((some, value) => Math.min(some, value)), known.reduce((some, value) => Math.max(some, value))];
+    return values.length > 1 && isFlat(least, most) ? [label, first] : null;
+  });
+  return constants.includes(null) ? null : (constants as [string, number | null][]);
 }

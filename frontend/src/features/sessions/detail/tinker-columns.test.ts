@@ -12,8 +12,8 @@ test("the loss is drawn by token and as it was returned, with extremes where a p
     ["Loss", "sum, as the call returned it", [8, 6]],
     ["Kl", "mean", [0.1, 0.2]],
   ]);
-  expect(charts[1]?.band).toBeUndefined();
-  expect(lossCharts(calls({ "loss:sum": column(8, 6) }, [4, 4], 20))[1]?.band).toEqual({ low: [8, 6], high: [8, 6] });
+  expect(charts[1]?.series[0]?.low).toBeUndefined();
+  expect(lossCharts(calls({ "loss:sum": column(8, 6) }, [4, 4], 20))[1]?.series[0]).toMatchObject({ low: [8, 6], high: [8, 6] });
   expect(lossCharts(calls({}, []))).toEqual([]);
 });
 

@@ -1,45 +1,47 @@
 // What the calls of a Tinker model returned, as the columns of its charts.
 import type { ModelCalls, TinkerModel } from "../../../api/types";
-import type { Band, Series } from "../../../ui/chart-data";
+import type { Series } from "../../../ui/chart-data";
 import { weightsText } from "./session-facts";
 
 export interface CallChart {
   title: string;
   unit: string;
   series: Series[];
-  band?: Band;
 }
 
 const LOSS = "loss:sum";
 const RATE = "learning_rate";
 
-/** The loss first, as the calls returned it and by token; then what else they returned. A band has the extremes of a point's calls. */
+/** The loss first, as the calls returned it and by token; then what else they returned. A point of several calls has their extremes. */
 export function lossCharts({ columns, tokens, numbers, calls_in_all: all }: ModelCalls): CallChart[] {
   const loss = columns[LOSS];
   if (!loss) return [];
   const isWhole = numbers.length === all; // each point is one call
+  const extremes = isWhole ? null : columns;
   const byToken = loss.last.map((value, at) => (value === null || !tokens[at] ? null : value / tokens[at]));
   return [
     { title: "Loss by token", unit: "of the call’s data", series: [line("loss", byToken, "--series-2")] },
-    { title: "Loss", unit: "sum, as the call returned it", series: [line("loss", loss.last, "--series-2")], ...(!isWhole && { band: { low: loss.low, high: loss.high } }) },
-    ...others(columns, [LOSS]),
+    { title: "Loss", unit: "sum, as the call returned it", series: [line("loss", loss.last, "--series-2", extremes?.[LOSS])] },
+    ...others(columns, [LOSS], isWhole),
   ];
 }
 
 /** The learning rate first, then what else the steps returned, such as the norm of the gradient. */
-export function stepCharts({ columns }: ModelCalls): CallChart[] {
+export function stepCharts({ columns, numbers, calls_in_all: all }: ModelCalls): CallChart[] {
   const rate = columns[RATE];
-  return [...(rate ? [{ title: "Learning rate", unit: "", series: [line("rate", rate.last)] }] : []), ...others(columns, [RATE])];
+  const isWhole = numbers.length === all;
+  return [...(rate ? [{ title: "Learning rate", unit: "", series: [line("rate", rate.last, "--series-1", isWhole ? undefined : rate)] }] : []), ...others(columns, [RATE], isWhole)];
 }
 
-function others(columns: ModelCalls["columns"], drawn: readonly string[]): CallChart[] {
+function others(columns: ModelCalls["columns"], drawn: readonly string[], isWhole: boolean): CallChart[] {
   return Object.entries(columns)
     .filter(([name]) => !drawn.includes(name))
-    .map(([name, column]) => ({ title: measureName(name), unit: name.split(":")[1] ?? "", series: [line(name, column.last)] }));
+    .map(([name, column]) => ({ title: measureName(name), unit: name.split(":")[1] ?? "", series: [line(name, column.last, "--series-1", isWhole ? undefined : column)] }));
 }
 
-function line(label: string, values: (number | null)[], colour = "--series-1"): Series {
-  return { label, values, colour };
+/** `extremes`: those of the calls of each point, where it is several. */
+function line(label: string, values: (number | null)[], colour: string, extremes?: { low: (number | null)[]; high: (number | null)[] }): Series {
+  return { label, values, colour, ...(extremes && { low: extremes.low, high: extremes.high }) };
 }
 
 /** "grad_norm" as "Grad norm", "kl:mean" as "Kl". */

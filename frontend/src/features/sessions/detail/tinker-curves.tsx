@@ -4,13 +4,15 @@ import { useMemo } from "react";
 import { modelCallsQuery, type CallKind } from "../../../api/tinker";
 import type { ModelCalls, Session, TinkerModel, TinkerRun } from "../../../api/types";
 import { useAddress } from "../../../ui/address-part";
-import { Chart, fetchPlots } from "../../../ui/chart";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
+import type { Series } from "../../../ui/chart-data";
 import { inputClass } from "../../../ui/field";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
+import { fetchPlots } from "../../../ui/use-plot";
+import { PlotGrid } from "./plot-grid";
 import { lossCharts, shortName, stepCharts, type CallChart } from "./tinker-columns";
 
 fetchPlots();
@@ -72,13 +74,11 @@ interface CurvesProps {
 
 function Curves({ session, model, isLive, weight, log, kind, chartsOf, none }: CurvesProps) {
   const { data, error, isPending } = useQuery(modelCallsQuery(session.id, model.id, kind, isLive));
-  const charts = useMemo(() => (data ? chartsOf(data) : []).map((chart) => ({ ...chart, series: chart.series.map((line) => ({ ...line, values: smoothed(line.values, weight) })) })), [data, chartsOf, weight]);
+  const charts = useMemo(() => (data ? chartsOf(data) : []).map((chart) => ({ ...chart, series: chart.series.map((line) => withSmoothing(line, weight)) })), [data, chartsOf, weight]);
   if (isPending || error || charts.length === 0) return error ? <ErrorNotice error={error} /> : isPending ? <Loading /> : <p className="p-4 text-muted">{none}</p>;
-  return (
-    <div className="grid sm:grid-cols-2">
-      {charts.map((chart) => (
-        <Chart key={chart.title} {...chart} x={data.numbers} axis={kind === "optim_step" ? "step" : "call"} log={log} height={150} />
-      ))}
-    </div>
-  );
+  return <PlotGrid plots={charts} common={{ x: data.numbers, axis: kind === "optim_step" ? "step" : "call", log, height: 150 }} />;
+}
+
+function withSmoothing(line: Series, weight: number): Series {
+  return weight > 0 ? { ...line, values: smoothed(line.values, weight), raw: line.values } : line;
 }

@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { viewOf, withView } from "./view-parts";
 
 test("a view is what an address says of the charts, in one order, and nothing else", () => {
-  expect(viewOf(new URLSearchParams("folded=speed&other=1&x=time&smooth="))).toBe("x=time&folded=speed");
-  expect(viewOf(new URLSearchParams("x=time&folded=speed"))).toBe("x=time&folded=speed");
+  expect(viewOf(new URLSearchParams("open=speed&other=1&x=time&smooth="))).toBe("x=time&open=speed");
+  expect(viewOf(new URLSearchParams("x=time&open=speed"))).toBe("x=time&open=speed");
   expect(viewOf(new URLSearchParams())).toBe("");
 });
 

@@ -1,6 +1,6 @@
 // The parts of a run's address that say how its charts are looked at: what a saved view keeps.
 
-const PARTS = ["x", "smooth", "y", "folded"];
+const PARTS = ["x", "smooth", "y", "open"];
 
 /** Those parts of an address, always in one order: two addresses of the same view are the same text. */
 export function viewOf(address: URLSearchParams): string {

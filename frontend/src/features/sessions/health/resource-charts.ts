@@ -1,5 +1,5 @@
 // Which charts a run's samples make, in units that people read.
-import type { ResourceColumns } from "../../../api/types";
+import type { ResourceColumn, ResourceColumns } from "../../../api/types";
 import type { Series } from "../../../ui/chart-data";
 
 const GIB = 1024 ** 3;
@@ -45,14 +45,15 @@ export function resourceCharts(told: ResourceColumns): ResourceChart[] {
     { title: "In the object store", unit: "GiB", per: GIB, lines: [["stored", "store_bytes"]] },
   ];
   return wanted
-    .map(({ title, unit, per, lines }) => ({ title, unit, series: lines.flatMap(([label, name], at) => line(label, columns[name]?.mean, per, at)) }))
+    .map(({ title, unit, per, lines }) => ({ title, unit, series: lines.flatMap(([label, name], at) => line(label, columns[name], per, at)) }))
     .filter((chart) => chart.series.length > 0);
 }
 
 /** No line for what no sample reports. */
-function line(label: string, values: readonly (number | null)[] | undefined, per: number, at: number): Series[] {
-  if (!values?.some((value) => value !== null)) return [];
-  return [{ label, colour: `--series-${String((at % 8) + 1)}`, values: values.map((value) => (value === null ? null : value / per)) }];
+function line(label: string, column: ResourceColumn | undefined, per: number, at: number): Series[] {
+  if (!column?.mean.some((value) => value !== null)) return [];
+  const scaled = (values: readonly (number | null)[]) => values.map((value) => (value === null ? null : value / per));
+  return [{ label, colour: `--series-${String((at % 8) + 1)}`, values: scaled(column.mean), ...(column.low && column.high && { low: scaled(column.low), high: scaled(column.high) }) }];
 }
 
 function gib(value: number, per = GIB): string {

@@ -2,10 +2,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { resourcesQuery } from "../../../api/resources";
-import { Chart, fetchPlots } from "../../../ui/chart";
+import { Chart } from "../../../ui/chart";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
+import { fetchPlots } from "../../../ui/use-plot";
 import { resourceCharts } from "./resource-charts";
 
 fetchPlots();

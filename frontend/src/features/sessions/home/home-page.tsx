@@ -79,7 +79,7 @@ function queueText(session: Session): string {
 function LiveRun({ session }: { session: Session }) {
   const learns = session.kind === "episodes"; // a Tinker client has losses, on the run's page
   const { data } = useQuery({ ...rewardsQuery(session.id, WIDTH, session.state !== "suspended"), enabled: learns });
-  const points = sparkPoints(data?.columns.reward_mean?.mean ?? [], WIDTH, HEIGHT);
+  const points = sparkPoints(data?.columns.reward_mean?.last ?? [], WIDTH, HEIGHT);
   return (
     <li className="min-w-0 bg-surface p-4">
       <p className="flex items-center gap-2">

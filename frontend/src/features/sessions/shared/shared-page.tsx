@@ -2,11 +2,10 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo } from "react";
 import { useLocation, useSearchParams } from "react-router";
-import { stepsOf } from "../../../api/metrics";
 import { sharedEpisodesQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
 import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import type { SharedRun } from "../../../api/types";
-import { Chart, fetchPlots } from "../../../ui/chart";
+import { Chart } from "../../../ui/chart";
 import { dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
@@ -15,22 +14,19 @@ import { visible } from "../../../ui/plain-text";
 import { useTitle } from "../../../ui/use-title";
 import { UserText } from "../../../ui/user-text";
 import { Wordmark } from "../../../ui/wordmark";
-import { lines, rewardBand, type Line } from "../detail/step-columns";
+import { fetchPlots } from "../../../ui/use-plot";
+import { PlotGrid } from "../detail/plot-grid";
+import { MAIN } from "../detail/plots";
+import { lines, rewardChart } from "../detail/step-columns";
 import { EpisodesTable } from "../episodes/episodes-table";
 import { Facts } from "../episodes/facts";
+import { pointsOf } from "../points";
 import { StateBadge } from "../state-badge";
 import { useOnEnd } from "../use-on-end";
 import { SharedEpisode } from "./shared-episode";
 import { rememberToken, tokenOf } from "./shared-token";
 
 fetchPlots();
-
-const CHARTS: { title: string; unit?: string; lines: Line[] }[] = [
-  { title: "Loss", lines: [["loss", "loss", "--series-2"]] },
-  { title: "Entropy", unit: "nats per token", lines: [["entropy", "entropy"]] },
-  { title: "KL engine to trainer", lines: [["KL", "kl_engine"]] },
-  { title: "Completion length", unit: "tokens", lines: [["length", "completion_length_mean"]] },
-];
 
 export function SharedPage() {
   const token = tokenOf(useLocation().hash);
@@ -112,20 +108,18 @@ function Overview({ token, run, isErrorShown }: RunProps) {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const drawn = useMemo(() => {
-    const steps = metrics.data ? stepsOf(metrics.data) : [];
-    const charts = CHARTS.map(({ lines: wanted, ...chart }) => ({ ...chart, series: lines(steps, wanted) }));
-    return { x: steps.map((step) => step.step), reward: lines(steps, [["reward", "reward_mean"]]), band: rewardBand(steps), charts };
+    const points = pointsOf(metrics.data);
+    return { x: [...points.x], reward: rewardChart(points, [], "step"), charts: MAIN.map(({ title, unit = "", lines: wanted }) => ({ title, unit, series: lines(points, wanted) })) };
   }, [metrics.data]);
   return (
     <>
       <ErrorNotice error={isErrorShown ? null : (metrics.error ?? error)} />
       <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
-        <Chart title="Reward" unit="mean, 10th to 90th percentile" x={drawn.x} series={drawn.reward} band={drawn.band} height={220} />
-        <div className="grid sm:grid-cols-2">
-          {drawn.charts.map((chart) => (
-            <Chart key={chart.title} {...chart} x={drawn.x} height={120} />
-          ))}
-        </div>
+        <PlotGrid plots={drawn.charts} common={{ x: drawn.x, height: 120 }}>
+          <div className="sm:col-span-2">
+            <Chart title="Reward" {...drawn.reward} height={220} />
+          </div>
+        </PlotGrid>
       </Panel>
       {episodes.length > 0 && <EpisodesTable episodes={episodes} pathOf={(one) => `/shared?episode=${encodeURIComponent(one.episode_id)}${hash}`} onEnd={onEnd} />}
       {data && episodes.length === 0 && <Empty title="No episode yet" />}

@@ -1,0 +1,62 @@
+// The values of a chart at the cursor, else each curve's last: what was measured, each with the place that it is of.
+import { useEffect, useState } from "react";
+import { axisText, type Axis } from "./chart-axis";
+import { lastReading, readingAt, type Reading, type Series } from "./chart-data";
+import { number } from "./format";
+import { UserText } from "./user-text";
+
+interface ReadoutProps {
+  x: number[];
+  series: readonly Series[];
+  axis: Axis;
+  onHoverRef: { current: (index: number | null) => void };
+}
+
+/** It alone is rendered at a movement of the mouse. */
+export function Readout({ x, series, axis, onHoverRef }: ReadoutProps) {
+  const [hovered, setHovered] = useState<number | null>(null);
+  useEffect(() => {
+    onHoverRef.current = setHovered;
+  }, [onHoverRef]);
+  const isHovered = hovered !== null && hovered < x.length;
+  const at = isHovered ? hovered : x.length - 1;
+  return (
+    <span translate="no" className="flex flex-wrap gap-x-3 tabular-nums">
+      {series.map((one) => {
+        const reading = readingOf(one, isHovered ? at : null);
+        return (
+          <span key={one.label} className="inline-flex items-center gap-1">
+            <span aria-hidden className="h-0.5 w-2.5 rounded" style={{ background: `var(${one.colour})` }} />
+            {series.length > 1 && <UserText className="max-w-40 truncate text-muted" text={one.label} />}
+            <span className="font-medium">{number(reading?.value)}</span>
+            {reading && <span className="text-muted">{rangeText(one, reading)}</span>}
+            {reading && reading.at !== at && <span className="text-muted">({axisText(axis, x[reading.at])})</span>}
+          </span>
+        );
+      })}
+      <span className="text-muted">{axisText(axis, x[at])}</span>
+    </span>
+  );
+}
+
+/** At an index, or its last; of a curve that is smoothed as it was measured. */
+function readingOf({ raw, values }: Series, index: number | null): Reading | null {
+  const measured = raw ?? values;
+  return index === null ? lastReading(measured) : readingAt(measured, index);
+}
+
+/** "0.2 to 0.9", where the point has a range. */
+function rangeText({ low, high }: Series, { at }: Reading): string {
+  const [from, to] = [low?.[at], high?.[at]];
+  return from === null || from === undefined || to === null || to === undefined || from === to ? "" : `${number(from)} to ${number(to)}`;
+}
+
+/** The last value of each curve, as it is read aloud. */
+export function spokenText(x: readonly number[], series: readonly Series[], axis: Axis): string {
+  const last = x.length - 1;
+  const said = series.map((one) => {
+    const reading = readingOf(one, null);
+    return `${one.label} ${number(reading?.value)}${reading && reading.at !== last ? ` at ${axisText(axis, x[reading.at])}` : ""}`;
+  });
+  return `at ${axisText(axis, x[last])}: ${said.join(", ")}`;
+}
