@@ -16,8 +16,9 @@ export type EpisodeFilter = [string, string][];
 type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
 
 function askedBy(filter: EpisodeFilter): Asked {
-  const fate = filter.filter(([name]) => name === "fate").map(([, value]) => value as NonNullable<Asked["fate"]>[number]);
-  return { ...(Object.fromEntries(filter.filter(([name]) => name !== "fate")) as Asked), fate }; // a number in a text is the same in an address
+  const all = (part: string) => filter.filter(([name]) => name === part).map(([, value]) => value);
+  const others = filter.filter(([name]) => name !== "fate" && name !== "metric");
+  return { ...(Object.fromEntries(others) as Asked), fate: all("fate") as NonNullable<Asked["fate"]>, metric: all("metric") }; // a number in a text is the same in an address
 }
 
 export function episodesPage(id: string, filter: EpisodeFilter, cursor: string) {

@@ -1,4 +1,4 @@
-// What a live run is at: its newest episodes as its runtime has them this moment, and older ones that still wait.
+// What a live run is at: its newest episodes with what was asked and answered, as its runtime reports them within seconds, and older ones that still wait.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "./client";
 import { isFinal } from "./sessions";
@@ -24,7 +24,7 @@ export function nowQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id, "now"],
     queryFn: async (): Promise<NowEpisodes> => {
-      const [newest, waiting] = await Promise.all([page({ limit: NEWEST }), page({ fate: ["waiting"], sort: "oldest", limit: WAITING })]);
+      const [newest, waiting] = await Promise.all([page({ sort: "newest", limit: NEWEST }), page({ fate: ["waiting"], sort: "oldest", limit: WAITING })]);
       return { newest, waiting };
     },
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),

@@ -36,6 +36,16 @@ export function CopyBlock({ label, text }: { label: string; text: string }) {
 
 /** A short text in one line, such as an id: a click copies it. */
 export function CopyText({ label, text }: { label: string; text: string }) {
+  return (
+    <span className="inline-flex items-center gap-1 font-mono text-xs text-muted">
+      <span translate="no">{text}</span>
+      <CopyButton label={label} text={text} />
+    </span>
+  );
+}
+
+/** Without TLS a browser offers no clipboard: there is no button then, and the text can still be selected. */
+export function CopyButton({ label, text, className = "" }: { label: string; text: string; className?: string }) {
   const [copied, setCopied] = useState(false);
   async function copy() {
     await navigator.clipboard.writeText(text);
@@ -44,15 +54,10 @@ export function CopyText({ label, text }: { label: string; text: string }) {
       setCopied(false);
     }, 2000);
   }
+  if (!window.isSecureContext) return null;
   return (
-    <span className="inline-flex items-center gap-1 font-mono text-xs text-muted">
-      <span translate="no">{text}</span>
-      {/* Without TLS a browser offers no clipboard: the text can still be selected. */}
-      {window.isSecureContext && (
-        <Button look="quiet" className="h-6 px-1.5 text-xs" onClick={() => void copy()} aria-label={`Copy ${label}`}>
-          <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
-        </Button>
-      )}
-    </span>
+    <Button look="quiet" className={`h-6 px-1.5 text-xs ${className}`} onClick={() => void copy()} aria-label={`Copy ${label}`}>
+      <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
+    </Button>
   );
 }

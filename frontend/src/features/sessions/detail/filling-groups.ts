@@ -1,6 +1,7 @@
 // Which groups of a live run are filling, and how far each is.
 import type { NowEpisodes } from "../../../api/now";
 import type { Episode } from "../../../api/types";
+import { groupName } from "../episodes/first-line";
 
 export interface FillingGroup {
   key: string;
@@ -17,7 +18,9 @@ export function fillingGroups({ newest, waiting }: NowEpisodes): FillingGroup[] 
   for (const episode of [...newest, ...waiting.filter(({ episode_id }) => !seen.has(episode_id))]) {
     const key = episode.group_key ?? episode.task;
     if (key === null || episode.eval || !(isOpen(episode) || isWaiting(episode))) continue;
-    const group = groups.get(key) ?? { key, name: episode.task ?? key, ended: 0, open: 0 };
+    const group = groups.get(key) ?? { key, name: key, ended: 0, open: 0 };
+    // The first of them that says what was asked: an open one may have no call yet.
+    if (group.name === key) group.name = groupName({ task: episode.task, group_key: key, episodes: [episode] });
     if (isOpen(episode)) group.open += 1;
     else group.ended += 1;
     groups.set(key, group);

@@ -9,6 +9,7 @@ import { ago, number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
+import { firstLine, nameOf } from "../episodes/first-line";
 import { FateBadge } from "../episodes/fate-badge";
 import { fillingGroups, fullGroups, lastEnded, type FillingGroup } from "./filling-groups";
 
@@ -102,7 +103,10 @@ function Ended({ id, episode }: { id: string; episode: Episode }) {
     <li className="flex items-center gap-2 py-1 text-xs">
       <Link to={`/sessions/${id}/episodes/${episode.episode_id}`} className="flex min-w-0 flex-1 gap-2 rounded text-accent hover:underline">
         <span className="w-12 shrink-0 font-semibold tabular-nums">{number(episode.reward)}</span>
-        <UserText className="truncate" text={episode.task ?? episode.episode_id} />
+        <span className="min-w-0">
+          <UserText className="block truncate" text={nameOf(episode)} />
+          {episode.answer && <UserText className="block truncate text-muted" text={firstLine(episode.answer)} />}
+        </span>
       </Link>
       <FateBadge episode={episode} />
       <span className="shrink-0 text-muted">{episode.ended_at !== null && ago(new Date(episode.ended_at * 1000).toISOString())}</span>

@@ -20,12 +20,14 @@ interface Props {
   calls: TrajectoryCall[];
   /** Of the whole episode, of which `timelines` may have a part. */
   outline: EpisodeOutline | null;
+  /** Whether `timelines` are all of it. */
+  isWhole: boolean;
 }
 
-export function Conversation({ timelines, calls, outline }: Props) {
+export function Conversation({ timelines, calls, outline, isWhole }: Props) {
   const [address, setAddress] = useAddress();
   const measure = measureOf(address);
-  const scale = useMemo(() => wholeScale(outline, scaleOf(timelines.flatMap((timeline) => timeline.runs))), [timelines, outline]);
+  const scale = useMemo(() => wholeScale(outline, scaleOf(timelines.flatMap((timeline) => timeline.runs), isWhole)), [timelines, outline, isWhole]);
   const [box, setBox] = useState<HTMLElement | null>(null);
   const line = Number(address.get("line") ?? "0");
   const token = address.has("token") ? Number(address.get("token")) : null;
@@ -61,7 +63,7 @@ export function Conversation({ timelines, calls, outline }: Props) {
       {timelines.map((timeline) => (
         <Panel
           key={timeline.index}
-          title={`${timelines.length > 1 ? `Timeline ${String(timeline.index + 1)}` : "Conversation"}${timeline.agent === null ? "" : ` · ${visible(timeline.agent)}`}`}
+          title={`${timelines.length > 1 ? `Timeline ${String(timeline.index + 1)}` : "Tokens"}${timeline.agent === null ? "" : ` · ${visible(timeline.agent)}`}`}
           actions={<span className="text-xs text-muted">{number(timeline.tokens)} tokens</span>}
         >
           <div
@@ -94,7 +96,7 @@ export function Conversation({ timelines, calls, outline }: Props) {
           <button type="button" aria-label="Close" className="float-right m-2 rounded px-2 text-muted hover:bg-sunken" onClick={() => { choose(0, null); }}>
             ×
           </button>
-          <TokenFacts run={chosen.run} at={chosen.at} token={token} options={calls.find((call) => call.id === chosen.run.call)?.options} />
+          <TokenFacts run={chosen.run} at={chosen.at} token={token} scale={scale} options={calls.find((call) => call.id === chosen.run.call)?.options} />
         </aside>
       )}
     </div>

@@ -21,6 +21,8 @@ test("what makes no sense in an address is left out", () => {
 test("a link to an episode takes the list with it, and nothing else", () => {
   expect(listPart(new URLSearchParams("token=4&fate=eval&colour=version"))).toBe("?fate=eval");
   expect(listPart(new URLSearchParams("token=4"))).toBe("");
+  expect(new URLSearchParams(listPart(new URLSearchParams({ columns: '["turns"]', view: "tokens" }))).get("columns")).toBe('["turns"]');
+  expect(["turns>=3", "reward/format<= -0.5", "turns>", "turns", ">=1", "turns>=x"].map((metric) => filterOf(new URLSearchParams({ metric })).length)).toEqual([1, 1, 0, 0, 0, 0]);
 });
 
 test("the episodes before and after are those of the list", () => {

@@ -27,6 +27,7 @@ const CHOICES: [string, string[]][] = [
   ["thumb", ["up", "down"]],
   ["commented", ["true", "false"]],
 ];
+const BOUND = /^.+(?:>=|<=)\s*-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?$/i; // while it is typed it is none yet
 const TEXTS = ["q", "task", "agent"];
 
 /** What an address asks of the API. What makes no sense there is left out, so that an edited address still shows a list. */
@@ -45,6 +46,8 @@ export function filterOf(address: URLSearchParams): EpisodeFilter {
     const value = address.get(name) ?? "";
     if (choices.includes(value)) asked.push([name, value]);
   }
+  const metric = (address.get("metric") ?? "").trim();
+  if (BOUND.test(metric)) asked.push(["metric", metric]);
   const sort = address.get("sort");
   if (SORTS.some(({ value }) => value === sort)) asked.push(["sort", sort ?? ""]);
   return asked;
@@ -52,7 +55,8 @@ export function filterOf(address: URLSearchParams): EpisodeFilter {
 
 /** The part of an address that belongs to the list: what a link to an episode takes with it. */
 export function listPart(address: URLSearchParams): string {
-  const text = new URLSearchParams(filterOf(address)).toString();
+  const columns = address.get("columns");
+  const text = new URLSearchParams([...filterOf(address), ...(columns ? [["columns", columns]] : [])]).toString();
   return text && `?${text}`;
 }
 

@@ -17,7 +17,8 @@ import { EpisodeSide } from "./episode-side";
 import { filterOf, listPart, neighbours } from "./episode-filter";
 import { GroupNeighbours } from "./group-neighbours";
 import { FateBadge } from "./fate-badge";
-import { EpisodeTokens } from "./episode-tokens";
+import { EpisodeViews } from "./episode-views";
+import { groupName, nameOf } from "./first-line";
 import { groupPath, stepPath } from "./places";
 import { PreviousNext } from "./previous-next";
 import { visible } from "../../../ui/plain-text";
@@ -38,12 +39,12 @@ export function EpisodePage() {
   const mayWrite = useMayWrite();
   const tokens = useTokens((start) => timelinesQuery(id, episodeId, start), episodeId);
   const { loaded, error } = tokens;
-  useTitle(loaded ? visible(loaded.episode.task ?? episodeId) : "Episode");
+  useTitle(loaded ? visible(nameOf(loaded.episode)) : "Episode");
   return (
     <>
       {step !== undefined && group !== undefined ? (
         <>
-          <SessionCrumb session={session} id={id} trail={[episodeId]} above={[[`Step ${step}`, stepPath(id, step)], [group, groupPath(id, step, group)]]} />
+          <SessionCrumb session={session} id={id} trail={[episodeId]} above={[[`Step ${step}`, stepPath(id, step)], [loaded ? groupName({ task: loaded.episode.task, group_key: group, episodes: [loaded.episode] }) : group, groupPath(id, step, group)]]} />
           <GroupNeighbours id={id} step={step} groupKey={group} episodeId={episodeId} />
         </>
       ) : (
@@ -67,7 +68,7 @@ export function EpisodePage() {
           <RefusedCalls refused={loaded.episode.refused} />
           <div className="mt-4 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
             <div className="min-w-0">
-              <EpisodeTokens key={episodeId} tokens={tokens} loaded={loaded} />
+              <EpisodeViews key={episodeId} tokens={tokens} loaded={loaded} />
             </div>
             <EpisodeSide id={id} loaded={loaded} mayErase={mayWrite && session !== undefined && (session.state === "ready" || hasEnded(session))} />
           </div>
@@ -91,7 +92,7 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <h1 className="min-w-0 text-xl font-semibold tracking-tight wrap-anywhere">
-          <UserText text={episode.task ?? episode.episode_id} />
+          <UserText text={nameOf(episode)} />
         </h1>
         <CopyText label="the episode's id" text={episode.episode_id} />
         <FateBadge episode={episode} />

@@ -14,7 +14,7 @@ export function EpisodeTokens({ tokens, loaded }: { tokens: ShownTokens; loaded:
           <Button onClick={showEarlier}>Show earlier tokens</Button>
         </div>
       )}
-      <Conversation timelines={loaded.timelines} calls={loaded.calls} outline={loaded.outline} />
+      <Conversation timelines={loaded.timelines} calls={loaded.calls} outline={loaded.outline} isWhole={!showMore && !showEarlier && !isPending} />
       {isPending && <Loading />}
       {showMore && (
         <div className="mt-3 text-center">

@@ -1,9 +1,12 @@
 // Narrows and sorts the list of episodes; each change is in the address.
 import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
+import { visible } from "../../../ui/plain-text";
 import { FATES, SORTS } from "./episode-filter";
+import { columnsIn, withColumn } from "./own-columns";
 
-export function EpisodesFilterBar() {
+/** `measured`: what agents measured of the episodes that are shown. */
+export function EpisodesFilterBar({ measured }: { measured: readonly string[] }) {
   const [address, setAddress] = useAddress();
   const choose = (name: string) => ({
     value: address.get(name) ?? "",
@@ -24,7 +27,19 @@ export function EpisodesFilterBar() {
       <Select label="Evaluation" {...choose("eval")} choices={[{ value: "", name: "Both" }, { value: "true", name: "Only" }, { value: "false", name: "Without" }]} />
       <Select label="Thumb" {...choose("thumb")} choices={[{ value: "", name: "Any or none" }, { value: "up", name: "Good" }, { value: "down", name: "Bad" }]} />
       <Select label="Comment" {...choose("commented")} choices={[{ value: "", name: "Any or none" }, { value: "true", name: "With" }, { value: "false", name: "Without" }]} />
+      <Typed name="metric" label="Measured" hint="turns>=3" />
       <Select label="Sorted by" {...choose("sort")} choices={[{ value: "", name: "Newest" }, ...SORTS.slice(1)]} />
+      {(measured.length > 0 || columnsIn(address).length > 0) && (
+        <Select
+          label="Columns"
+          value=""
+          onChange={(event) => {
+            const name = event.target.value;
+            setAddress((before) => withColumn(before, name), { replace: true });
+          }}
+          choices={[{ value: "", name: "Add or remove…" }, ...[...new Set([...columnsIn(address), ...measured])].map((name) => ({ value: name, name: `${columnsIn(address).includes(name) ? "✓ " : ""}${visible(name)}` }))]}
+        />
+      )}
     </search>
   );
 }

@@ -12,6 +12,7 @@ import { filterOf, listPart } from "./episode-filter";
 import { EpisodeFacets } from "./episode-facets";
 import { EpisodesFilterBar } from "./episodes-filter-bar";
 import { EpisodesTable } from "./episodes-table";
+import { columnsIn, measuresOf } from "./own-columns";
 import { noEpisodes } from "./no-episodes";
 import { SessionCrumb } from "../session-crumb";
 
@@ -24,12 +25,13 @@ export function EpisodesPage() {
   const { data, error, isPending, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(episodesQuery(id, filter, isLive));
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
   const isFiltered = filter.some(([name]) => name !== "sort");
+  const measured = measuresOf(episodes);
   const absent = noEpisodes(session, isFiltered);
   return (
     <>
       <SessionCrumb session={session} id={id} trail={[]} />
       <PageHeader title="Episodes" />
-      <EpisodesFilterBar />
+      <EpisodesFilterBar measured={measured} />
       <EpisodeFacets id={id} filter={filter} isLive={isLive} />
       <ErrorNotice error={error} />
       {isPending && <Loading />}
@@ -40,6 +42,7 @@ export function EpisodesPage() {
         <div aria-busy={isPlaceholderData} className={isPlaceholderData ? "opacity-60" : ""}>
           <EpisodesTable
             episodes={episodes}
+            own={columnsIn(address)}
             pathOf={(episode) => `/sessions/${id}/episodes/${episode.episode_id}${listPart(address)}`}
             onEnd={() => {
               if (hasNextPage && !isFetchingNextPage) void fetchNextPage();

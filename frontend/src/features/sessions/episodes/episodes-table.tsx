@@ -1,11 +1,13 @@
 // A table of any length: only the rows in view are in the page, on paper all that were read. In a narrow window rows are cards.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState, type CSSProperties } from "react";
 import { Link, useNavigate } from "react-router";
 import type { Episode } from "../../../api/types";
 import { ago, dateTime, number } from "../../../ui/format";
 import { AnnotationMarks } from "./annotations-panel";
 import { FateBadge } from "./fate-badge";
+import { nameOf } from "./first-line";
+import { measureOfEpisode } from "./own-columns";
 import { beginning, visible } from "../../../ui/plain-text";
 import { usePrinting } from "../../../ui/theme";
 import { useNarrow } from "../../../ui/use-narrow";
@@ -14,15 +16,18 @@ import { useKeys } from "./use-keys";
 
 const ROW_PX = 56;
 const CARD_PX = 150; // about: a card is as high as what it holds, and so is a row on paper
-const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[56rem] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_minmax(7rem,3fr)_4.5rem]";
+const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_var(--own,)_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_var(--own,)_minmax(7rem,3fr)_4.5rem]";
 const CARD = "grid grid-cols-2 gap-x-3 gap-y-1 py-2 sm:py-0 print:py-1";
-const HEAD = ["Task", "Fate", "Reward", "Advantage", "Version", "Tokens", "Answer", "Began"];
+const HEAD = ["Task", "Fate", "Reward", "Advantage", "Version", "Tokens"];
+const OWN_REM = 6;
 
 interface Props {
   episodes: Episode[];
   /** Where an episode is read. */
   pathOf: (episode: Episode) => string;
   onEnd: () => void;
+  /** What agents measured that has a column. */
+  own?: readonly string[];
 }
 
 export function EpisodesTable(props: Props) {
@@ -30,7 +35,7 @@ export function EpisodesTable(props: Props) {
   return <Rows key={String(narrow)} narrow={narrow} {...props} />; // heights that were measured are of one of the two forms
 }
 
-function Rows({ episodes, pathOf, onEnd, narrow }: Props & { narrow: boolean }) {
+function Rows({ episodes, pathOf, onEnd, own = [], narrow }: Props & { narrow: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
   const printing = usePrinting();
@@ -53,18 +58,19 @@ function Rows({ episodes, pathOf, onEnd, narrow }: Props & { narrow: boolean }) 
     const episode = episodes[chosen];
     if (episode) void navigate(pathOf(episode));
   };
+  const widths = (own.length > 0 ? { "--own": `repeat(${String(own.length)}, ${String(OWN_REM)}rem)`, "--own-width": `${String(own.length * (OWN_REM + 1))}rem` } : {}) as CSSProperties;
   const keys = { j: () => { choose(1); }, k: () => { choose(-1); }, ...(chosen >= 0 ? { Enter: open } : {}) };
   useKeys(keys);
   return (
-    <div ref={box} tabIndex={0} role="table" aria-label="Episodes" aria-rowcount={episodes.length + 1} className="relative max-h-[70vh] overflow-auto rounded-lg border border-line bg-surface tabular-nums">
+    <div ref={box} tabIndex={0} role="table" aria-label="Episodes" aria-rowcount={episodes.length + 1} style={widths} className="relative max-h-[70vh] overflow-auto rounded-lg border border-line bg-surface tabular-nums">
       <div role="row" className={`max-sm:sr-only ${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}>
-        {HEAD.map((name) => (
-          <span key={name} role="columnheader">
-            {name}
+        {[...HEAD, ...own, "Answer", "Began"].map((name) => (
+          <span key={name} role="columnheader" className="truncate" title={visible(name)}>
+            {visible(name)}
           </span>
         ))}
       </div>
-      <div role="rowgroup" className="relative sm:min-w-[56rem] print:min-w-0" style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}>
+      <div role="rowgroup" className="relative sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0" style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}>
         {shown.map((row) => {
           const episode = episodes[row.index];
           if (!episode) return null;
@@ -79,7 +85,7 @@ function Rows({ episodes, pathOf, onEnd, narrow }: Props & { narrow: boolean }) 
               className={`${CARD} ${COLUMNS} ${printing ? "" : "absolute inset-x-0 top-0"} border-b border-line ${row.index === chosen ? "bg-accent-soft" : "hover:bg-sunken"}`}
               style={printing ? undefined : { ...(narrow ? {} : { height: `${String(row.size)}px` }), transform: `translateY(${String(row.start)}px)` }}
             >
-              <EpisodeCells episode={episode} path={pathOf(episode)} />
+              <EpisodeCells episode={episode} path={pathOf(episode)} own={own} />
             </div>
           );
         })}
@@ -88,8 +94,8 @@ function Rows({ episodes, pathOf, onEnd, narrow }: Props & { narrow: boolean }) 
   );
 }
 
-function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
-  const name = visible(episode.task ?? episode.episode_id);
+function EpisodeCells({ episode, path, own }: { episode: Episode; path: string; own: readonly string[] }) {
+  const name = visible(nameOf(episode));
   const first = episode.policy_version_first;
   const versions = first === null ? "–" : first === episode.policy_version_last ? String(first) : `${String(first)}–${String(episode.policy_version_last)}`;
   return (
@@ -107,6 +113,9 @@ function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
       <Value name="Advantage">{number(episode.advantage)}</Value>
       <Value name="Version">{versions}</Value>
       <Value name="Tokens">{number(episode.sampled_tokens)}</Value>
+      {own.map((name) => (
+        <Value key={name} name={visible(name)}>{number(measureOfEpisode(episode, name))}</Value>
+      ))}
       <span role="cell" className="line-clamp-2 min-w-0 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted">
         <UserText text={(beginning(episode.answer, 300) ?? episode.answer) || "–"} />
       </span>

@@ -43,6 +43,8 @@ function Legend({ measure, scale }: { measure: Measure; scale: Scale }) {
   if (measure === "ratio" && !scale.ratios) return <span className="text-muted">The trainer’s log-probabilities are not kept of these tokens: no step computed them.</span>;
   if (measure === "ratio") return <Key heats={["b5", "b2", "g2", "g5"]} words={`${number(STRONG_RATIO)} times less to ${number(STRONG_RATIO)} times more likely for the trainer; none: near 1, or not kept`} />;
   if (measure === "change") return <ChangeLegend largest={scale.change} />;
+  if (measure === "loss" && !scale.loss) return <span className="text-muted">No token of this episode has a part of a loss that is known: it is not trained, its group’s rewards are equal, or its ratios are not kept.</span>;
+  if (measure === "loss") return <Key heats={["b5", "b2", "g2", "g5"]} words="advantage × ratio beside the largest: made less or more likely; before clipping, without the KL and entropy terms" />;
   if (measure === "version") return <Key heats={scale.versions.slice(0, 5).map((_, at) => `v${String(at)}`)} words={scale.versions.map((version) => String(version)).join(", ")} />;
   return null;
 }

@@ -33,13 +33,14 @@ test("moves go to stretches with a sampled token, or to strong ones, and stop at
 });
 
 test("a stretch has the colour of its strongest token, by each measure", () => {
-  const scale = wholeScale(OUTLINE, { advantage: 0, versions: [4], ratios: false, change: 0.2 });
-  expect(scale).toEqual({ advantage: 2, versions: [4, 7], ratios: true, change: 0.5 });
-  const heats = (measure: "logprob" | "advantage" | "ratio" | "change" | "version" | "none") => OUTLINE.surprising.map((_, at) => stretchHeat(OUTLINE, at, measure, scale));
+  const scale = wholeScale(OUTLINE, { advantage: 0, versions: [4], ratios: false, change: 0.2, loss: null, lossInAll: null });
+  expect(scale).toMatchObject({ advantage: 2, versions: [4, 7], ratios: true, change: 0.5, lossInAll: null });
+  const heats = (measure: "logprob" | "advantage" | "ratio" | "change" | "loss" | "version" | "none") => OUTLINE.surprising.map((_, at) => stretchHeat(OUTLINE, at, measure, scale));
   expect(heats("logprob")).toEqual([undefined, undefined, undefined, "s5", "s2", "s1"]);
   expect(heats("advantage")).toEqual([undefined, "g1", undefined, "b5", "g1", undefined]);
   expect(heats("change")).toEqual([undefined, undefined, undefined, "g5", "b1", undefined]);
   expect(heats("ratio")).toEqual([undefined, undefined, undefined, "g5", "b2", undefined]);
+  expect(heats("loss").filter((heat) => heat?.endsWith("5"))).toHaveLength(1);
   expect(heats("version")).toEqual([undefined, "v0", undefined, "v0", "v1", "v1"]);
   expect(heats("none")).toEqual(Array(6).fill(undefined));
 });

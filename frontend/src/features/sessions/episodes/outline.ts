@@ -1,7 +1,7 @@
 // An episode in stretches, from its first token to its last, whatever part of it is loaded. Tokens are numbered through all timelines.
 import type { EpisodeOutline } from "../../../api/types";
 import { heatLevel, STEPS, surpriseHeat } from "../../../ui/surprise";
-import { changeHeat, largestOf, ratioHeat, type Measure, type Scale } from "./token-heat";
+import { changeHeat, largestOf, lossHeat, ratioHeat, type Measure, type Scale } from "./token-heat";
 
 /** A token as the address names it: of which timeline, and its position there. */
 export interface Place {
@@ -39,8 +39,15 @@ export function stretchHeat(outline: EpisodeOutline, at: number, measure: Measur
   if (measure === "advantage") return advantage === null || scale.advantage === 0 ? undefined : heatLevel(advantage > 0 ? "g" : "b", Math.abs(advantage) / scale.advantage);
   if (measure === "ratio") return ratioHeat(outline.ratios[at]);
   if (measure === "change") return changeHeat(outline.changes[at], scale.change);
+  if (measure === "loss") return lossHeat(partOf(outline, at), scale.loss);
   if (measure === "version") return `v${String(Math.max(0, scale.versions.indexOf(outline.versions[at] ?? -1)) % STEPS)}`;
   return undefined;
+}
+
+/** Of the loss, by the stretch's strongest values. */
+function partOf({ advantages, ratios }: EpisodeOutline, at: number): number | null {
+  const [advantage, ratio] = [advantages[at] ?? null, ratios[at] ?? null];
+  return advantage === null || ratio === null ? null : advantage * ratio;
 }
 
 /** The next stretch in a direction that has a sampled token, from `at` on and without it; with `isStrong`, one of those. */
@@ -65,7 +72,8 @@ export function wholeScale(outline: EpisodeOutline | null, loaded: Scale): Scale
   const versions = new Set([...loaded.versions, ...outline.versions.filter((version) => version !== null)]);
   const advantage = Math.max(loaded.advantage, ...outline.advantages.map((value) => Math.abs(value ?? 0)));
   const ratios = loaded.ratios || outline.ratios.some((ratio) => ratio !== null);
-  return { advantage, versions: [...versions].sort((one, other) => one - other), ratios, change: largestOf([loaded.change, ...outline.changes]) };
+  const loss = largestOf([loaded.loss, ...outline.advantages.map((_, at) => partOf(outline, at))]);
+  return { ...loaded, loss, advantage, versions: [...versions].sort((one, other) => one - other), ratios, change: largestOf([loaded.change, ...outline.changes]) };
 }
 
 const BEFORE = 300; // tokens that are shown before the one that was asked for

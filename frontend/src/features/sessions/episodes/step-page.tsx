@@ -13,6 +13,7 @@ import { Empty } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
 import { withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
+import { groupName } from "./first-line";
 import { GroupAnswers } from "./group-answers";
 import { groupPath, stepPath } from "./places";
 import { PreviousNext } from "./previous-next";
@@ -52,13 +53,14 @@ export function StepPage() {
   const onGo = (to: number) => {
     void navigate({ pathname: group === undefined ? stepPath(id, to) : groupPath(id, to, group), search: address.toString() });
   };
+  const shown = data?.groups.find((each) => each.group_key === group);
   const before = address.get("group"); // where the group stood in an address before it had a path
   if (before !== null && group === undefined) {
     return <Navigate to={{ pathname: groupPath(id, step, before), search: withPart(address, "group", "").toString() }} replace />;
   }
   return (
     <>
-      <SessionCrumb session={session} id={id} above={group === undefined ? [] : [[`Step ${step}`, stepPath(id, step)]]} trail={[group === undefined ? `Step ${step}` : visible(group)]} />
+      <SessionCrumb session={session} id={id} above={group === undefined ? [] : [[`Step ${step}`, stepPath(id, step)]]} trail={[group === undefined ? `Step ${step}` : visible(shown ? groupName(shown) : group)]} />
       <div className="flex flex-wrap items-center gap-3">
         <h1 className="text-xl font-semibold tracking-tight">Step {step}</h1>
         {data?.at && <span className="text-muted">{dateTime(data.at)}</span>}
@@ -139,7 +141,7 @@ function GroupLine({ group }: { group: Group }) {
   return (
     <>
       <span className="block truncate font-medium">
-        <UserText text={group.task ?? group.group_key} />
+        <UserText text={groupName(group)} />
       </span>
       <span className="block text-xs text-muted tabular-nums">
         {number(group.count)} episodes · mean {number(group.reward_mean)}

@@ -2,7 +2,7 @@
 import type { TokenRun, TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
-import { changeAt, ratioAt } from "./token-heat";
+import { changeAt, lossPartAt, lossShareAt, ratioAt, type Scale } from "./token-heat";
 
 /** The sampled run that has position `token` of timeline `line`, and the index of the token in it. */
 export function findToken(timelines: TokenTimeline[], line: number, token: number): { run: TokenRun; at: number } | null {
@@ -29,15 +29,17 @@ interface Props {
   run: TokenRun;
   at: number;
   token: number;
+  scale: Scale;
   /** Of the run's call. */
   options: TrajectoryCall["options"] | undefined;
 }
 
-export function TokenFacts({ run, at, token, options }: Props) {
+export function TokenFacts({ run, at, token, scale, options }: Props) {
   const logprob = run.logprobs[at];
   const raw = run.raw_logprobs?.[at];
   const trainer = run.trainer_logprobs?.[at] ?? null;
   const after = run.trainer_logprobs_after?.[at] ?? null;
+  const share = lossShareAt(run, at, scale);
   const [ratio, change] = [ratioAt(run, at), changeAt(run, at)];
   const facts: [string, string][] = [
     ["Text", JSON.stringify(visible(run.pieces[at] ?? ""))],
@@ -52,6 +54,8 @@ export function TokenFacts({ run, at, token, options }: Props) {
     ["Ratio", ratio === null ? "not kept" : number(ratio)],
     ["Policy version", String(run.policy_versions[at] ?? "–")],
     ["Advantage", number(run.advantage)],
+    ["Part of the loss", number(lossPartAt(run, at))],
+    ["Share of the loss", share === null ? "–" : `${number(share * 100)} % of the episode’s`],
     ["Call", run.call ?? "–"],
   ];
   const bytes = run.split_bytes[at];

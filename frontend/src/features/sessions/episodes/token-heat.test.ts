@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TokenRun } from "../../../api/types";
-import { changeAt, heatOf, measureOf, ratioAt, scaleOf } from "./token-heat";
+import { changeAt, heatOf, lossPartAt, lossShareAt, measureOf, ratioAt, scaleOf } from "./token-heat";
 
 function run(fields: Partial<TokenRun>): TokenRun {
   const empty = { call: "call_1", answer: 0, start: 0, tokens: 3, text: "", token_ids: [1, 2, 3], pieces: ["a", "b", "c"] };
@@ -48,4 +48,16 @@ test("what a step changed is coloured beside the largest change, and what is not
   expect(scaleOf([run({ trainer_logprobs: [-1, -1, -1] })]).change).toBeNull();
   const still = run({ trainer_logprobs: [-1, -1, -1], trainer_logprobs_after: [-1, -1, -1] });
   expect([scaleOf([still]).change, heatOf(still, 0, "change", scaleOf([still]))]).toEqual([0, undefined]);
+});
+
+test("a part of the loss is advantage times ratio, none of what was not trained, and its share that of the whole episode", () => {
+  const halves = run({ advantage: -2, logprobs: [-1, -1, -1], trainer_logprobs: [-1, -1 + Math.log(2), null] });
+  const parts = [0, 1, 2].map((at) => lossPartAt(halves, at));
+  expect([parts[0], Math.round(parts[1] ?? 0), parts[2]]).toEqual([-2, -4, null]);
+  expect(lossPartAt(run({ advantage: 3 }), 0)).toBeNull(); // its ratio is not kept
+  expect(lossPartAt(run({}), 0)).toBeNull();
+  const scale = scaleOf([halves], true);
+  expect(lossShareAt(halves, 1, scale)).toBeCloseTo(2 / 3);
+  expect([0, 1, 2].map((at) => heatOf(halves, at, "loss", scale))).toEqual(["b2", "b5", undefined]);
+  expect(lossShareAt(halves, 1, scaleOf([halves]))).toBeNull();
 });

@@ -8,7 +8,7 @@ import { UserText } from "../../../ui/user-text";
 import { Piece } from "./piece";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
-const BLOCK = "whitespace-pre-wrap wrap-anywhere font-mono text-xs leading-5";
+const BLOCK = "[unicode-bidi:plaintext] whitespace-pre-wrap wrap-anywhere font-mono text-xs leading-5";
 
 export function ContextRun({ run }: { run: TokenRun }) {
   return (
@@ -30,6 +30,7 @@ interface SampledProps {
 
 /** Spans have their position in `data-token`: the page listens once for all of them. */
 export const SampledRun = memo(function SampledRun({ run, title, measure, scale, chosen }: SampledProps) {
+  const shown = chosen === null ? null : wholeAt(run, chosen - run.start);
   return (
     <div className="border-l-2 border-accent pl-3">
       <p className="mb-0.5 text-xs font-medium text-accent">
@@ -41,8 +42,8 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
       </p>
       <div className={BLOCK} translate="no">
         {run.pieces.map((piece, at) => (
-          <span key={at} data-token={run.start + at} data-heat={heatOf(run, at, measure, scale)} data-chosen={run.start + at === chosen || undefined}>
-            <Piece text={pieceText(piece, run.split_bytes[String(at) as unknown as number])} />
+          <span key={at} data-token={run.start + at} data-heat={heatOf(run, at, measure, scale)} data-chosen={at === shown || undefined}>
+            <Piece text={visible(piece)} />
           </span>
         ))}
       </div>
@@ -50,8 +51,9 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
   );
 });
 
-/** A token's text; one that is only a part of a character shows its bytes. */
-function pieceText(piece: string, raw: string | undefined): string {
-  if (piece === "" && raw !== undefined) return `⟨${raw}⟩`;
-  return visible(piece);
+/** The token that has the text of a character of which this one has some bytes: itself, or one after it. */
+export function wholeAt(run: Pick<TokenRun, "pieces" | "split_bytes">, at: number): number {
+  let whole = at;
+  while (run.pieces[whole] === "" && run.split_bytes[whole] !== undefined && whole < run.pieces.length - 1) whole += 1;
+  return whole;
 }

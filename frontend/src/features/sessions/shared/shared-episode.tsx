@@ -5,7 +5,8 @@ import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { UserText } from "../../../ui/user-text";
-import { EpisodeTokens } from "../episodes/episode-tokens";
+import { EpisodeViews } from "../episodes/episode-views";
+import { nameOf } from "../episodes/first-line";
 import { useTokens } from "../episodes/use-tokens";
 
 export function SharedEpisode({ token, episodeId }: { token: string; episodeId: string }) {
@@ -23,10 +24,10 @@ export function SharedEpisode({ token, episodeId }: { token: string; episodeId: 
       {told && (
         <>
           <h2 className="font-semibold break-words">
-            <UserText text={told.episode.task ?? episodeId} />
+            <UserText text={nameOf(told.episode)} />
             <span className="ml-3 font-normal text-muted tabular-nums">reward {number(told.episode.reward)}</span>
           </h2>
-          <EpisodeTokens tokens={tokens} loaded={told} />
+          <EpisodeViews tokens={tokens} loaded={told} />
         </>
       )}
     </>
