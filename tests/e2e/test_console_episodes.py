@@ -105,6 +105,11 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(page.get_by_role("table", name="Episodes").get_by_role("row")).to_have_count(9)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
+    conversation = page.get_by_role("region", name="Conversation")
+    expect(conversation.get_by_role("listitem").filter(has_text="User").first).to_be_visible()
+    expect(conversation.get_by_text(re.compile(r"^call 1, \d+ tokens"))).to_be_visible()
+    photograph(page, "episode-read")
+    page.get_by_role("tab", name="Tokens").click()
     tokens = page.locator("[data-token]")
     expect(tokens.first).to_be_visible()
     first = page.url
@@ -178,6 +183,7 @@ def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_eac
     expect(page).not_to_have_url(best)
     page.keyboard.press("k")
     expect(page).to_have_url(best)
+    page.get_by_role("tab", name="Tokens").click()
     token = page.locator("[data-token]").first.get_attribute("data-token")
     page.goto(f"{best.replace('/sessions/', '/runs/')}?token={token}")
     expect(page).to_have_url(f"{best}?token={token}")
@@ -237,7 +243,9 @@ def test_evaluations_are_read_by_version_and_by_task(run: Run) -> None:
     expect(tasks).to_have_count(3)
     expect(tasks.nth(1)).to_contain_text("<script>document.title='owned'</script>⟨U+202E⟩evil0.50.125± 0.254")  # worst
     expect(tasks.nth(2)).to_contain_text("mist0.250.75± 0.254")
-    expect(page.get_by_role("img", name=re.compile("^Evaluation|evaluat"))).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile(r"^Reward by step; .*training .*, held-out 0\.4375"))
+    ).to_be_visible()
     evaluation.scroll_into_view_if_needed()
     photograph(page, "evaluations")
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,24 +72,58 @@ def test_the_slider_counts_each_key(page: Page) -> None:
     expect(page).not_to_have_url(re.compile("smooth"))
 
 
-def test_charts_fold_by_keyboard_and_are_folded_after_a_reload(page: Page) -> None:
+def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reload(page: Page) -> None:
     sign_up(page, "fiona@example.org")
     session_id = make_session(page, "folding")
     page.goto(f"/sessions/{session_id}?y=log")
-    loss = page.get_by_role("img", name=re.compile("^Loss"))
-    expect(loss).to_have_count(1)
+    charts = page.get_by_test_id("charts").get_by_role("img")
+    expect(charts).to_have_count(5)
+    rate = page.get_by_role("img", name=re.compile("^Learning rate"))
     optimizer = page.get_by_role("button", name="Optimizer")
     optimizer.press("Enter")
-    expect(optimizer).to_have_attribute("aria-expanded", "false")
-    expect(loss).to_have_count(0)
+    expect(optimizer).to_have_attribute("aria-expanded", "true")
+    expect(rate).to_have_count(1)
     page.get_by_role("button", name="Speed").click()
-    expect(page).to_have_url(re.compile(r"\?y=log&folded=optimizer%2Cspeed$"))
+    expect(page).to_have_url(re.compile(r"\?y=log&open=optimizer%2Cspeed$"))
     page.reload()
-    expect(optimizer).to_have_attribute("aria-expanded", "false")
-    expect(page.get_by_role("img", name=re.compile("^(Loss|Step time)"))).to_have_count(0)
+    expect(optimizer).to_have_attribute("aria-expanded", "true")
+    expect(page.get_by_role("img", name=re.compile("^(Learning rate|Step time)"))).to_have_count(2)
     optimizer.press("Space")
-    expect(loss).to_have_count(1)
-    expect(page).to_have_url(re.compile(r"folded=speed$"))
+    expect(rate).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"open=speed$"))
+    page.get_by_role("button", name=re.compile("^Show all .* charts$")).click()
+    expect(charts).to_have_count(20)
+    page.get_by_role("button", name="Show five charts").click()
+    expect(charts).to_have_count(5)
+    expect(page).to_have_url(re.compile(r"\?y=log$"))
+
+
+def test_what_agents_measure_is_drawn_what_is_constant_is_a_value_and_a_chart_is_saved(page: Page) -> None:
+    sign_up(page, "owen@example.org")
+    session_id = make_session(page, "own")
+    played = Played(page)
+    page.goto(f"/sessions/{session_id}?open=own,optimizer")
+    evaluation = {"name": "held out", "step": 0, "reward_mean": 0.25, "episodes": 8, "failed": 0}
+    evaluation |= {"by_task": {}, "metrics": {}, "reward_std": None, "success_rate": None}
+    steps = [metric(n, metrics={"turns": n, "reward/format": 0.5}, learning_rate=3e-5) for n in range(1, 9)]
+    played.send(*steps, entry(30, "evaluation", evaluation))
+    reward = page.get_by_role("img", name=re.compile(r"^Reward by step; at step 8: training 0\.08, held out 0\.25 at"))
+    expect(reward).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^turns by step; at step 8: turns 8"))).to_be_visible()
+    constant = page.locator("dl[aria-label='Constant over the run']")
+    expect(constant.filter(has_text="format")).to_contain_text("0.5")
+    expect(constant.filter(has_text="Learning rate")).to_contain_text("3e-5")
+    expect(page.get_by_role("img", name=re.compile("^Learning rate"))).to_have_count(0)
+    expect(page.locator("canvas").first).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save Reward as CSV").click()
+    lines = Path(saved.value.path()).read_text().splitlines()
+    assert lines[0] == 'step,training,"training, low","training, high",held out'
+    assert (lines[1], lines[-1]) == ("0,,,,0.25", "8,0.08,0,1,")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save Reward as PNG").click()
+    assert saved.value.suggested_filename == "reward.png"
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
 def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_keyboard(page: Page) -> None:
@@ -170,7 +205,7 @@ def test_the_buttons_of_a_run_without_a_name_stand_in_one_row(page: Page) -> Non
 def test_a_view_is_saved_pinned_opened_on_another_run_renamed_and_removed(page: Page) -> None:
     sign_up(page, "vivi@example.org")
     first, other = make_session(page, "first"), make_session(page, "other")
-    page.goto(f"/sessions/{first}?x=tokens&folded=speed")
+    page.goto(f"/sessions/{first}?x=tokens&open=speed")
     page.get_by_role("button", name="Views…").click()
     views = page.get_by_role("dialog", name="Saved views")
     views.get_by_label("Save what is shown now as").fill("By tokens")
@@ -187,12 +222,12 @@ def test_a_view_is_saved_pinned_opened_on_another_run_renamed_and_removed(page: 
 
     page.goto(f"/sessions/{other}?y=log")
     pinned = page.get_by_role("link", name="By tokens")
-    expect(page.get_by_role("button", name="Speed")).to_have_attribute("aria-expanded", "true")
+    expect(page.get_by_role("button", name="Speed")).to_have_attribute("aria-expanded", "false")
     pinned.press("Enter")
-    expect(page).to_have_url(re.compile(r"\?x=tokens&folded=speed$"))
+    expect(page).to_have_url(re.compile(r"\?x=tokens&open=speed$"))
     expect(pinned).to_have_attribute("aria-current", "true")
     expect(page.get_by_label("Over")).to_have_value("tokens")
-    expect(page.get_by_role("button", name="Speed")).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("button", name="Speed")).to_have_attribute("aria-expanded", "true")
 
     page.get_by_role("button", name="Views…").click()
     views.get_by_role("button", name="Rename By tokens").click()

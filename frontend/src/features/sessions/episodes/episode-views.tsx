@@ -1,5 +1,6 @@
 // What was said in an episode, to be read; and its tokens, each with what is known of it. The address names which.
 import { Tabs } from "radix-ui";
+import { useState } from "react";
 import type { EpisodeTimelines } from "../../../api/types";
 import { useAddress, withPart } from "../../../ui/address-part";
 import { Dialogue } from "./dialogue";
@@ -15,11 +16,15 @@ export function viewIn(address: URLSearchParams): "read" | "tokens" {
 
 export function EpisodeViews({ tokens, loaded }: { tokens: ShownTokens; loaded: EpisodeTimelines }) {
   const [address, setAddress] = useAddress();
+  const asked = viewIn(address);
+  const [shown, setShown] = useState(asked);
+  if (asked === "tokens" && shown !== asked) setShown(asked); // and they stay when no token is chosen any more
   const choose = (view: string) => {
+    setShown(view === "tokens" ? view : "read");
     setAddress((before) => (view === "tokens" ? withPart(before, "view", view) : ["view", "token", "line", "colour"].reduce((now, name) => withPart(now, name, ""), before)), { replace: true });
   };
   return (
-    <Tabs.Root value={viewIn(address)} onValueChange={choose}>
+    <Tabs.Root value={shown} onValueChange={choose}>
       <Tabs.List aria-label="The episode" className="mb-3 flex gap-5 border-b border-line print:hidden">
         <Tabs.Trigger value="read" className={TAB}>
           Read

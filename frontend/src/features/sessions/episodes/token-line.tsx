@@ -43,7 +43,7 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
       <div className={BLOCK} translate="no">
         {run.pieces.map((piece, at) => (
           <span key={at} data-token={run.start + at} data-heat={heatOf(run, at, measure, scale)} data-chosen={at === shown || undefined}>
-            <Piece text={visible(piece)} />
+            <Piece text={textAt(run, at) ?? visible(piece)} />
           </span>
         ))}
       </div>
@@ -56,4 +56,12 @@ export function wholeAt(run: Pick<TokenRun, "pieces" | "split_bytes">, at: numbe
   let whole = at;
   while (run.pieces[whole] === "" && run.split_bytes[whole] !== undefined && whole < run.pieces.length - 1) whole += 1;
   return whole;
+}
+
+/** Of a token that has a part of a character alone: nothing where the whole one follows, else its bytes. Null of others. */
+export function textAt(run: Pick<TokenRun, "pieces" | "split_bytes">, at: number): string | null {
+  const raw = run.split_bytes[at];
+  if (run.pieces[at] !== "" || raw === undefined) return null;
+  const whole = wholeAt(run, at);
+  return run.pieces[whole] !== "" && run.split_bytes[whole] !== undefined ? "" : `⟨${raw}⟩`;
 }
