@@ -8,7 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat, Validati
 from api.rest.parsing import MAX_INTEGER, YEARS, Query
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.reading.bounds import bound_of
+from tinkerscript.wire.reading.facets import bound_of
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag

@@ -34,9 +34,8 @@ from console.sessions.models import EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
-from tinkerscript.wire.reading.bounds import bound_of
 from tinkerscript.wire.reading.documents import EpisodeDocuments
-from tinkerscript.wire.reading.facets import EpisodeFacets
+from tinkerscript.wire.reading.facets import EpisodeFacets, bound_of
 from tinkerscript.wire.reading.nearest import NearestPlays
 from tinkerscript.wire.reading.outline import outline
 from tinkerscript.wire.reading.token_pages import timelines_page

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('console', '0001_initial'),
+        ("console", "0001_initial"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='metricrule',
-            name='metric',
+            model_name="metricrule",
+            name="metric",
             field=models.CharField(max_length=220),
         ),
     ]

@@ -4,6 +4,7 @@ import base64
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gpu_runtime.journal.allowed_tokens import sets_number, sets_spread
 from gpu_runtime.journal.records import (
@@ -225,3 +226,10 @@ def _allowed_row(answer: Completion) -> tuple[bytes, str]:
 
 def _read_allowed(numbers: bytes, sets: str) -> tuple[bytes | None, ...]:
     return sets_spread(unpack_ids(numbers), [base64.b64decode(each) for each in json.loads(sets)])
+
+
+def plain(text: Any) -> Any:
+    """Text that JSON in UTF-8 and every database take: halves of surrogate pairs and NUL become marks."""
+    if not isinstance(text, str) or (text.isascii() and "\0" not in text):  # None stays None
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")

@@ -17,7 +17,7 @@ from gpu_runtime.journal.call_ids import canonical_call_id
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge, trained_part
 from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
-from gpu_runtime.training.own_measures import own_means
+from gpu_runtime.training.objective.own_measures import own_means
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 

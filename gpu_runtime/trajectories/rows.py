@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_runtime.journal.plain_text import plain
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
+from gpu_runtime.journal.rows import plain
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.reading.ratios import ratios_count
 from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow

@@ -22,7 +22,7 @@ from console.users.models import Project
 from support import factories
 from support.store_calls import fetch, opening, write
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.reading.bounds import bound_of
+from tinkerscript.wire.reading.facets import bound_of
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeRow, EpisodeRows, EpisodeSort
 from tinkerscript.wire.runtime import DocumentPlace
 

@@ -18,7 +18,7 @@ from console.sessions.selectors import session_get
 from console.users.models import Project
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.reading.bounds import BY_AGENT, MetricBound
+from tinkerscript.wire.reading.facets import BY_AGENT, MetricBound
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 
 # Column and whether it grows along the list.

@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from tinkerscript.errors import InvalidRequest, NotFound
-from tinkerscript.wire.reading.bounds import BY_AGENT, bound_of
+from tinkerscript.wire.reading.facets import BY_AGENT, bound_of
 from tinkerscript.wire.reading.marks import is_mark, marks_thin
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.points import columns_make, measures_unknown

@@ -1,7 +1,9 @@
-"""What a list of episodes holds, counted: its rewards in buckets, its fates, its tasks."""
+"""What a list of episodes holds, counted: its rewards in buckets, its fates, its tasks; and its bounds."""
 
 import math
+import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -10,6 +12,8 @@ from .trajectories import EpisodeFate
 
 BUCKETS = 24  # of equal width, from the lowest to the highest reward
 MAX_TASKS = 12
+BOUND = re.compile(r"(.+)(>=|<=)([^<>=]+)", re.DOTALL)
+BY_AGENT = "rewards_by_agent/"  # before the agent's name: what it was rewarded with
 
 
 class RewardBucket(Response):
@@ -62,3 +66,23 @@ def reward_buckets(counts: Mapping[float, int]) -> list[RewardBucket]:
         number = math.floor(reward / width - rewards[0] / width) if width > 0 else 0
         found.setdefault(max(0, min(BUCKETS - 1, number)), []).append(reward)
     return [RewardBucket(lowest=of[0], highest=of[-1], count=sum(counts[each] for each in of)) for of in found.values()]
+
+
+class MetricBound(NamedTuple):
+    """At least (``is_least``) or at most so much of a metric, or of ``rewards_by_agent/<agent>``."""
+
+    name: str
+    is_least: bool
+    value: float
+
+
+def bound_of(text: str) -> MetricBound:
+    """Of ``turns>=3``. Raises ValueError."""
+    parts = BOUND.fullmatch(text)
+    try:
+        value = float(parts[3]) if parts else math.nan
+    except ValueError:
+        value = math.nan
+    if parts is None or not math.isfinite(value):
+        raise ValueError(f"must be a name, >= or <=, and a number, such as turns>=3: {text[:60]!r}")
+    return MetricBound(parts[1].strip(), parts[2] == ">=", value)

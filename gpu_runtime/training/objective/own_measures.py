@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 
-from gpu_runtime.journal.plain_text import plain
+from gpu_runtime.journal.rows import plain
 from tinkerscript.wire.episodes import WorkflowOutput
 
 MAX_NAMES = 50  # of a step
