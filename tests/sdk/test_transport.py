@@ -22,6 +22,7 @@ from tinkerscript import (
     SessionNotReady,
     UnexpectedAnswer,
 )
+from tinkerscript.connection import retries
 from tinkerscript.connection.http_client import is_loopback
 from tinkerscript.connection.transport import Transport
 from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun
@@ -284,3 +285,10 @@ def test_given_http_client_is_used(server):
 )
 def test_loopback_is_recognized(url, loopback):
     assert is_loopback(url) is loopback
+
+
+def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(retries.random, "uniform", lambda low, high: high)
+    assert [retries.backoff_s(attempt) for attempt in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert retries.delay_s(0, 3.0) == 3.0 and retries.delay_s(0, 1e9) == retries.MAX_RETRY_AFTER_S
+    assert retries.delay_s(5, 0.0) > 0, "no busy loop"
