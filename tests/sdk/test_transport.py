@@ -23,7 +23,7 @@ from tinkerscript import (
     UnexpectedAnswer,
 )
 from tinkerscript.connection import retries
-from tinkerscript.connection.http_client import is_loopback
+from tinkerscript.connection.proxies import is_loopback
 from tinkerscript.connection.transport import Transport
 from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun
 from tinkerscript.wire.sessions import SessionCreate, SessionList, SessionView
