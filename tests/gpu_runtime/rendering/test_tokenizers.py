@@ -81,3 +81,13 @@ def test_a_tokenizer_with_more_ids_than_the_head_as_both_are_loaded_is_refused(t
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest}))
     with pytest.raises(ModelUnsupported, match=f"vocab_size is {largest}"):
         tokenizer_load(str(folder))
+
+
+def test_ids_of_the_head_that_the_tokenizer_has_not_can_be_sent_back(tmp_path: Path) -> None:
+    """The engine samples any id of the head, which many models have larger than their tokenizer."""
+    folder = build_tokenizer(tmp_path, "chatml")
+    largest = TransformersTokenizer(str(folder)).largest_id
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest + 100}))
+    tokenizer = tokenizer_load(str(folder))
+    assert tokenizer.size == largest + 100
+    assert tokenizer.entry(largest + 50) == tokenizer.decode([largest + 50], special=True) == ""
