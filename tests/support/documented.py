@@ -12,6 +12,7 @@ FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FRAGMENTS = {
     ("docs/howto/agent-lightning.md", "import agentlightning"): "a part of sdk/examples/agent_lightning",
     ("docs/howto/coding-agents.md", "import subprocess"): "the model and the agent are the reader's",
+    ("docs/howto/coding-agents.md", "import os"): "OpenHands stands in an environment of its own",
     ("docs/howto/evaluation.md", "report = session.evaluate"): "one call of a session that is there",
     ("docs/howto/evaluation.md", "report = session.rollouts"): "one call of a session that is there",
     ("docs/howto/evaluation.md", "with session.begin_episode(eval=True)"): "it waits for a person at the keyboard",
