@@ -289,6 +289,8 @@ def test_loopback_is_recognized(url, loopback):
 
 def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_bound(monkeypatch):
     monkeypatch.setattr(retries.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.2)
+    monkeypatch.setattr(retries, "MAX_BACKOFF_S", 10.0)
     assert [retries.backoff_s(attempt) for attempt in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
     assert retries.delay_s(0, 3.0) == 3.0 and retries.delay_s(0, 1e9) == retries.MAX_RETRY_AFTER_S
     assert retries.delay_s(5, 0.0) > 0, "no busy loop"
