@@ -33,7 +33,7 @@ datum = types.Datum(
         "target_tokens": types.TensorData.from_numpy(tokens), "weights": types.TensorData.from_numpy(weights)})
 
 with tinker.ServiceClient() as client:  # reads both variables; its session ends with the block
-    training = client.create_lora_training_client(base_model=${JSON.stringify(baseModel)}, rank=8)
+    training = client.create_lora_training_client(base_model=${JSON.stringify(baseModel)}, rank=8).result()
     for step in range(3):
         done = training.forward_backward([datum], "cross_entropy")
         training.optim_step(types.AdamParams(learning_rate=1e-3)).result()
