@@ -43,7 +43,7 @@ def test_somebody_without_an_account_reads_a_run_by_its_link_until_it_is_revoked
     expect(rows).to_have_count(11)
     photograph(stranger, "shared")
     rows.get_by_role("link", name="held out").click()
-    stranger.get_by_role("tab", name="Tokens").click()
+    stranger.get_by_role("button", name="Tokens", exact=True).click()
     stranger.locator("[data-token]").first.click()
     expect(stranger.get_by_role("complementary", name="Token")).to_be_visible()
     photograph(stranger, "shared-episode")

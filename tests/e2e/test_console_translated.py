@@ -58,7 +58,7 @@ def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(run: Run
     page.get_by_role("link").filter(has_text="mist").last.click()  # the first was given up
     page.wait_for_url(re.compile(r"/episodes/epi_"))
     page.wait_for_load_state("networkidle")
-    page.get_by_role("tab").last.click()
+    page.locator("[aria-pressed]").nth(1).click()
     colours = page.get_by_role("combobox", name=re.compile("Colour"))
     for measure in ("advantage", "version", "none"):
         colours.select_option(measure)

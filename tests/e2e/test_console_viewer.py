@@ -105,7 +105,7 @@ def test_the_run_its_episodes_and_tokens_are_read_without_a_server(page: Page, r
     expect(rows).to_have_count(5)
     rows.nth(1).get_by_role("link").first.click()
     expect(page.get_by_role("region", name="Conversation")).to_be_visible()
-    page.get_by_role("tab", name="Tokens").click()
+    page.get_by_role("button", name="Tokens", exact=True).click()
     expect(page.locator("[data-token]").first).to_be_visible()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("complementary", name="Token").get_by_text("Log-probability", exact=True)).to_be_visible()
