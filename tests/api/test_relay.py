@@ -10,6 +10,7 @@ from aiohttp import web
 
 from api.relay import proxy as relay_proxy
 from api.relay import routes
+from api.relay.proxy import headers_passed
 from console.asgi import application
 from console.sessions.models import Session
 from support.asgi_calls import Call, FakeGateway, episode_key
@@ -463,3 +464,9 @@ async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_bo
     sent.clear()
     await application(scope | {"extensions": {}}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+def test_what_is_for_this_server_or_this_connection_is_not_passed_on() -> None:
+    own = ["host", "cookie", "x-relay-key", "content-length", "expect", "connection", "x-hop", "te"]
+    sent = [(name.encode(), b"X-Hop" if name == "connection" else b"1") for name in [*own, "authorization", "x-agent"]]
+    assert list(headers_passed(sent)) == ["authorization", "x-agent"]

@@ -3,14 +3,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 
+from gpu_runtime.archive.archive import Archive
 from gpu_runtime.archive.table import SCHEMA, episode_row, part_write
 from gpu_runtime.errors import StoreUnavailable
 from gpu_runtime.journal.allowed_tokens import set_pack
+from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from support.archive_checks import check_archive, check_row, rows_in
@@ -173,3 +176,22 @@ async def test_parts_that_the_store_did_not_take_are_taken_later(plane, runtime)
         await it.committed("ckp_state")
         await it.end("stop")
         assert list(check_archive(plane, it.volume).values()) == ["trained"] * 4
+
+
+async def test_an_erased_episode_is_in_no_part(journal: Journal, tmp_path: Path) -> None:
+    stored: list[str] = []
+
+    async def upload(path: Path, part: int, episodes: int, **_: Any) -> None:
+        stored.extend(row["episode_id"] for row in parquet.read_table(path).to_pylist())
+
+    async def renew() -> None:
+        """The journal's copy."""
+
+    for name in ("a", "b"):
+        journal.episodes.begin(name, task="t", eval=False, deadline_at=2e9)
+        journal.episodes.abandon(name, "why")
+    with journal.database.transaction() as sql:
+        sql.execute("UPDATE episodes SET reason = ? WHERE id = 'a'", (ERASED,))
+    about, store = SimpleNamespace(session_id="s", base_model="m"), SimpleNamespace(archive_upload=upload)
+    await Archive(about, store, journal, SimpleNamespace(renew=renew), tmp_path).publish()
+    assert stored == ["b"]
