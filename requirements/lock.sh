@@ -24,7 +24,7 @@ compile() {
   uv pip compile --quiet --no-annotate --no-header "${groups[@]}" "$@"
 }
 # hashed GROUP OPTION...: its packages, each with the hashes of its files below.
-hashed() { compile "$1" -- "${everywhere[@]}" --generate-hashes -c "$work/all.txt" "${@:2}"; }
+hashed() { compile "$1" -- "${everywhere[@]}" --overrides "$work/overrides" --generate-hashes -c "$work/all.txt" "${@:2}"; }
 without() { awk -v pattern="$1" '/^[^ ]/ { kept = $0 !~ pattern } kept'; }
 versions() { cat "$@" 2>/dev/null | grep -o '^[A-Za-z0-9._-]*==[^ ;]*' | sort -u || true; }
 # written FOLDER NAME: of what is read. All are moved at the end: where one cannot be made, none is.
@@ -37,7 +37,10 @@ written() {
 printf '%s\n' torchaudio torchvision torchcodec triton fastapi-cli >"$work/unused"
 without_unused=(--excludes "$work/unused")
 versions requirements/{tools,server,cpu,tests}.txt >"$work/all.txt"
-compile tools server cpu tests -- "${everywhere[@]}" "${without_unused[@]}" -o "$work/all.txt" "$@" >/dev/null
+# autogen-core asks for a protobuf that is two years old, and vLLM for CPUs for a build of torch. They stand here and not in
+# pyproject.toml, by which uv would change what set-up asks for, too.
+printf '%s\n' 'protobuf>=6.33.5' "$(grep -o 'torch==[0-9.]*' pyproject.toml)" >"$work/overrides"
+compile tools server cpu tests -- "${everywhere[@]}" --overrides "$work/overrides" "${without_unused[@]}" -o "$work/all.txt" "$@" >/dev/null
 
 for group in tools node server tests; do hashed "$group" | written requirements "$group"; done
 

@@ -67,6 +67,12 @@ def test_every_requirement_is_locked_by_hash_to_a_version_that_it_allows(name: s
     assert "://" not in LOCKS[name].read_text(), "an index has no place in a lock"
 
 
+def test_no_override_of_the_project_changes_what_set_up_asks_for() -> None:
+    """uv reads them at each install, and would take another version than the locked one."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]
+    assert not {"override-dependencies", "constraint-dependencies", "exclude-dependencies"} & settings.keys()
+
+
 def test_every_group_has_its_lock_and_every_lock_its_group() -> None:
     assert GROUPS.keys() - {"runtime"} == LOCKS.keys(), "the group runtime is a part of cpu and of cuda"
 
