@@ -3,7 +3,7 @@
 Each subject is an app of its own beside it, with its models and migrations.
 """
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import pre_migrate
 
 
@@ -19,4 +19,4 @@ class ConsoleConfig(AppConfig):
         from console.users import sign_ins, sign_up  # noqa: F401
 
         # Django sends it once for each app that has models.
-        pre_migrate.connect(foreign_database_refuse, sender=self.apps.get_app_config("users"))
+        pre_migrate.connect(foreign_database_refuse, sender=apps.get_app_config("users"))

@@ -21,7 +21,9 @@ class TransformersTokenizer:
         vocabulary = self._tokenizer.get_vocab()
         self.longest_token, self.largest_id = max(map(len, vocabulary)), max(vocabulary.values())
         self._without_added = _TextAlone(self._tokenizer)
-        self.added = {str(token): added_pattern(token) for token in self._tokenizer.added_tokens_decoder.values()}
+        self.added: Mapping[str, str] = {
+            str(token): added_pattern(token) for token in self._tokenizer.added_tokens_decoder.values()
+        }
         self.special_ids = frozenset(self._tokenizer.all_special_ids) | {
             token_id for token_id, token in self._tokenizer.added_tokens_decoder.items() if token.special
         }

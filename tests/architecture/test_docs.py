@@ -28,7 +28,10 @@ OTHERS = {
     "openhands",
     "tinker",
 }  # a server is installed without them, and their examples are run elsewhere
-MADE_LATER = {"backup.json", "frontend/dist", "frontend/node_modules", "config.json"}  # by set-up, a backup, a model
+# By set-up, a backup, an export.
+MADE_LATER = {"backup.json", "frontend/dist", "frontend/node_modules", "config.json", "generation_config.json"} | {
+    "tinkerscript.json"
+}
 
 
 @cache

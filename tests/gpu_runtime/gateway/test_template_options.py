@@ -37,6 +37,7 @@ async def test_a_variable_reaches_the_template_in_every_dialect(tmp_path: Path, 
         assert thinks.endswith("assistant\n") and not_thinking.endswith("<think>\n\n</think>\n\n")
 
 
+@pytest.mark.system  # a process compares the prompts
 async def test_conversations_under_other_variables_are_never_mixed(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, family="qwen3") as gateway:
         begun = await gateway.begin()
