@@ -98,7 +98,7 @@ def test_a_zoom_is_in_the_address_for_all_charts_and_ends_by_keyboard_and_with_i
     played = Played(page)
     page.goto(f"/sessions/{make_session(page, 'link')}?smooth=0.5")
     reward = page.get_by_role("img", name=re.compile("^Reward by"))
-    played.send(*(metric(step) for step in range(1, 21)))
+    played.send(*(metric(step, loss=step) for step in range(1, 21)))
     assert shown(reward) == (1, 20)
     drag(page, reward, 0.5, 0.8)
     expect(page).to_have_url(re.compile(r"\?smooth=0.5&zoom=[0-9.]+(~|%7E)[0-9.]+$"))
@@ -106,7 +106,7 @@ def test_a_zoom_is_in_the_address_for_all_charts_and_ends_by_keyboard_and_with_i
     assert 9 < low < 12 < 15 < high < 17
     played = Played(page)  # of the channel that the page opens next
     page.reload()
-    played.send(*(metric(step) for step in range(1, 21)))
+    played.send(*(metric(step, loss=step) for step in range(1, 21)))
     loss = page.get_by_role("img", name=re.compile("^Loss by"))
     assert shown(reward) == pytest.approx((low, high), abs=0.01)
     assert shown(loss) == pytest.approx((low, high), abs=0.01)
