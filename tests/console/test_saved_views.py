@@ -10,7 +10,7 @@ from support import factories
 from tinkerscript.wire.account import Role
 
 JSON = "application/json"
-VIEW = {"name": "By time", "address": "x=time&smooth=0.6&folded=speed%2Cpolicy"}
+VIEW = {"name": "By time", "address": "x=time&smooth=0.6&open=speed%2Cpolicy"}
 
 
 @pytest.fixture

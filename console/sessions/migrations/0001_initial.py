@@ -140,7 +140,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=60)),
-                ("metric", models.CharField(max_length=40)),
+                ("metric", models.CharField(max_length=220)),
                 ("above", models.BooleanField()),
                 ("value", models.FloatField()),
                 ("steps", models.PositiveSmallIntegerField()),
