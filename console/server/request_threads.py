@@ -37,11 +37,11 @@ OF_PROGRAMS = (
 
 
 class RequestThread(ThreadPoolExecutor):
-    """One thread, as asgiref asks for it. ``requests``: those that it serves and that do not wait."""
+    """One thread, as asgiref asks for it. ``requests``: whose view may still have to run in it."""
 
     def __init__(self) -> None:
         super().__init__(1, thread_name_prefix="request")
-        self.requests = 0
+        self.requests: set[int] = set()
         self._last: Future[Any] | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -52,7 +52,7 @@ class RequestThread(ThreadPoolExecutor):
     @property
     def load(self) -> int:
         """0 for an idle one."""
-        return self.requests + (self._last is not None and not self._last.done())
+        return len(self.requests) + (self._last is not None and not self._last.done())
 
 
 class Handler(ASGIHandler):
@@ -77,23 +77,23 @@ class Handler(ASGIHandler):
         """Serve one request, in the first of the least busy threads: few have a connection while few are needed."""
         is_reserved = RESERVED.fullmatch(f"{scope['method']} {scope['path']}")
         thread = min(self._reserved if is_reserved else self._threads, key=attrgetter("load"))
-        thread.requests += 1
+        scope = scope | {"thread": thread}
+        thread.requests.add(id(scope))
         try:
             async with ThreadSensitiveContext(executor=thread):
-                await self.handle(scope | {"thread": thread}, receive, send)
+                await self.handle(scope, receive, send)
         finally:
-            thread.requests -= 1
+            thread.requests.discard(id(scope))
 
     async def get_response_async(self, request: Any) -> HttpResponseBase:
-        """The response of a view that waits, or of any other."""
+        """The response of a view that waits, or of any other. A client that reads it slowly holds no thread."""
+        requests = request.scope["thread"].requests
         if not _waits(request):
-            return await sync_to_async(self._in_thread.get_response)(request)
-        thread: RequestThread = request.scope["thread"]
-        thread.requests -= 1
-        try:
-            response = await super().get_response_async(request)
-        finally:
-            thread.requests += 1
+            response = await sync_to_async(self._in_thread.get_response)(request)
+            requests.discard(id(request.scope))
+            return response
+        requests.discard(id(request.scope))
+        response = await super().get_response_async(request)
         if isinstance(response, HttpResponse) and "Content-Length" not in response:
             response["Content-Length"] = str(len(response.content))
         return response

@@ -52,6 +52,27 @@ async def test_a_request_that_waits_keeps_no_thread_from_the_next() -> None:
     assert len(set(seen.threads)) <= THREADS
 
 
+@pytest.mark.parametrize("name", ["", "/events"])  # a view in a thread, and one that waits
+async def test_a_response_that_is_read_slowly_is_no_load_of_its_thread(api_key, project, name: str) -> None:
+    handler, is_sent, read = Handler(), asyncio.Event(), asyncio.Event()
+    session = await sync_to_async(factories.session_make)(project)
+
+    async def slow(scope, receive, send) -> None:
+        async def send_slowly(message: dict) -> None:
+            is_sent.set()
+            await read.wait()
+            await send(message)
+
+        await handler(scope, receive, send_slowly)
+
+    call = Call(slow, "GET", f"/v1/sessions/{session.id}{name}", key=api_key)
+    await asyncio.wait_for(is_sent.wait(), 25)
+    assert [thread.load for thread in handler._threads if thread.load] == []  # noqa: SLF001
+    read.set()
+    status, _, _ = await call.answer()
+    assert status == 200
+
+
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
