@@ -138,7 +138,7 @@ class WarmRuntimes:
         if not (may_start and is_possible) or len(self._waiting) + len(self._ending) >= min(room, self._wanted):
             return
         if any(not each.is_ready for each in self._waiting):
-            return  # one after the other: two would import more slowly than that
+            return  # where one does not start, another would not either
         if self._clock() >= self._not_before:
             self._start()
 
@@ -220,11 +220,12 @@ class WarmRuntimes:
     def _look(self, each: Waiting) -> None:
         if each.has_ended or (not each.is_ready and self._clock() - each.since > START_S):
             lines = "\n".join(log_tail(each.folder / LOG, lines=20))
+            if self._clock() - each.since > BACK_OFF_MAX_S:
+                self._deaths = 0  # it had imported long before
             self._death(f"it ended or was not ready in time:\n{lines}")
             self._end(each)
         elif not each.is_ready and each.said(READY, timeout_s=0):
             each.is_ready = True
-            self._deaths = 0
             WarmRuntime.objects.filter(id=each.name).update(is_ready=True)
 
     def _death(self, why: str) -> None:

@@ -237,6 +237,19 @@ def test_one_that_ends_is_tried_again_later_and_later(server, tmp_path) -> None:
 
 
 @pytest.mark.system
+def test_one_that_ends_while_it_imports_is_tried_again_later_and_later(server) -> None:
+    """It was ready before, as a process is that a kernel of this processor kills."""
+    for wait_s in (warm_module.BACK_OFF_S, 2 * warm_module.BACK_OFF_S):
+        for pid in left_over(server.waiting()):
+            os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda: server.tick() or not WarmRuntime.objects.exists(), timeout_s=60)
+        server.now += wait_s - 1
+        server.tick()
+        assert not WarmRuntime.objects.exists()
+        server.now += 1
+
+
+@pytest.mark.system
 def test_a_session_that_its_quota_holds_back_does_not_keep_them_away(server, project) -> None:
     factories.session_make(project)
     Project.objects.filter(id=project.id).update(device_quota=0)
