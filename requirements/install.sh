@@ -215,6 +215,7 @@ packages() {
   mkdir -p "$folder/stamps"
   for lock in "$@"; do
     [ "$(cat "$folder/stamps/$lock" 2>/dev/null)" = "$(hash_of "requirements/$lock.txt")" ] && continue
+    rm -f "$folder/stamps/$lock" # what is interrupted is of no lock
     wanted+=("$lock")
     if [ "$lock" = cpu ]; then cpu_lock && files+=(-r "$uv_folder/cpu.txt"); else files+=(-r "requirements/$lock.txt"); fi
   done

@@ -123,6 +123,17 @@ def test_an_environment_gets_what_is_new_in_a_lock_and_nothing_twice(checkout: P
     assert locks_called(checkout)[2:] == [["server"]]
 
 
+def test_what_a_failure_left_half_is_installed_again_when_the_lock_is_the_earlier_one(checkout: Path) -> None:
+    lock = checkout / "requirements" / "server.txt"
+    earlier = lock.read_text()
+    assert set_up(checkout, "light").returncode == 0
+    lock.write_text("django==6\n")
+    assert set_up(checkout, "light", UV_STATUS="1").returncode == 1
+    lock.write_text(earlier)
+    assert set_up(checkout, "light").returncode == 0
+    assert locks_called(checkout)[1:] == [["server"]] * 2
+
+
 def test_what_the_set_up_takes_is_said_before_it_begins(checkout: Path) -> None:
     """Of the quickstart and of the suite; and a disk with less room is refused."""
     suite = set_up(checkout, "runtime", "tests", UV_STATUS="1")
