@@ -39,6 +39,7 @@ def commands() -> list[list[str]]:
     recipe = re.search(r"^test:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None, "the Makefile has the target test"
     lines = [line.strip() for line in recipe[1].splitlines() if "-m pytest" in line]
+    assert lines, "it runs pytest"
     return [shlex.split(line.removeprefix("@").replace("$(RUN)", sys.executable)) for line in lines]
 
 
@@ -93,7 +94,7 @@ def page(runs: list[Run], wanted: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20)
-    wanted = parser.parse_args().runs
+    wanted = max(1, parser.parse_args().runs)
     runs: list[Run] = []
     for number in range(1, wanted + 1):
         runs.append(run())

@@ -1,0 +1,41 @@
+"""A run of `make test` that did not pass counts as failed, whatever its output has."""
+
+import subprocess
+
+import pytest
+
+import runs
+
+
+def test_the_commands_are_those_of_the_makefile() -> None:
+    assert [("--quick" in command, "smoke" in " ".join(command)) for command in runs.commands()] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "failed", "names"),
+    [
+        ("== 5 passed, 1 skipped in 2.10s ==\n", 0, 0, ()),
+        ("FAILED tests/a.py::test_b - why\n== 2 failed, 3 passed, 1 error in 2s ==\n", 1, 3, ("tests/a.py::test_b",)),
+        ("== 5 passed in 2.10s ==\n", 3, 1, ("status 3",)),  # ended after its last test
+        ("", 5, 1, ("status 5",)),
+    ],
+)
+def test_a_run_fails_by_its_counts_and_by_its_status(
+    output: str, status: int, failed: int, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.CompletedProcess([], status, output, "")
+    monkeypatch.setattr(runs, "commands", lambda: [["pytest"]])
+    monkeypatch.setattr(runs.subprocess, "run", lambda *_, **__: done)
+    found = runs.run()
+    assert (found.failed, found.names) == (failed, names)
+
+
+def test_one_that_does_not_end_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("pytest", runs.DEADLINE_S)
+
+    monkeypatch.setattr(runs.subprocess, "run", hang)
+    assert runs.run().failed == len(runs.commands())
