@@ -97,6 +97,13 @@ def metric_columns(
         by_step[data["step"]] = data | {"id": record_id, "at": (at - created_at).total_seconds()}
     every = [by_step[number] for number in sorted(by_step)]
     return columns_make(
-        every, cursor=cursor, axis=axis, names=names, after=after, x_from=x_from, x_to=x_to, points=points,
+        every,
+        cursor=cursor,
+        axis=axis,
+        names=names,
+        after=after,
+        x_from=x_from,
+        x_to=x_to,
+        points=points,
         extremes=extremes,
-    )  # fmt: skip
+    )

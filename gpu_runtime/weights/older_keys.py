@@ -1,8 +1,9 @@
 """A ``config.json`` that transformers 4 reads as transformers 5 does: its keys beside those of 5.
 
-Version 5 writes ``rope_parameters`` and ``dtype``. Version 4 reads ``rope_theta``, ``rope_scaling``,
-``partial_rotary_factor`` and ``torch_dtype``, and takes its own defaults where they are missing, without a
-word. Version 5 reads both forms. Source: ``PretrainedConfig`` and ``modeling_rope_utils`` of 4.57 and 5.
+Version 5 writes ``rope_parameters`` and ``dtype``. Version 4 reads ``rope_theta``,
+``rope_scaling``, ``partial_rotary_factor`` and ``torch_dtype``. Where they are missing it takes its
+own defaults and gives no warning. Version 5 reads both forms. Source: ``PretrainedConfig`` and
+``modeling_rope_utils`` of 4.57 and 5.
 """
 
 import json
@@ -23,8 +24,10 @@ def with_older_keys(config: Json) -> Json:
 
     Example: ``with_older_keys({"dtype": "float32"}) == {"dtype": "float32", "torch_dtype": "float32"}``.
     """
-    found = {name: with_older_keys(value) if name.endswith("_config") and isinstance(value, dict) else value
-             for name, value in config.items()}  # fmt: skip
+    found = {
+        name: with_older_keys(value) if name.endswith("_config") and isinstance(value, dict) else value
+        for name, value in config.items()
+    }
     if isinstance(dtype := config.get("dtype"), str):
         found.setdefault("torch_dtype", dtype)
     rope = config.get("rope_parameters")
