@@ -118,6 +118,9 @@ def test_what_was_lost_with_a_machine_is_not_listed_as_if_it_were_there(running)
         (Filter(metrics=[bound_of("turns>=3")]), [5, 4]),
         (Filter(metrics=[bound_of("turns>=3"), bound_of("turns<=3.5")]), [4]),
         (Filter(metrics=[bound_of("rewards_by_agent/a.b c>=0.5")]), [5]),
+        (Filter(metrics=[bound_of("rewards_by_agent/0<=-1")]), [4]),
+        (Filter(metrics=[bound_of("7>=1"), bound_of("\u00e9>=1")]), [3]),
+        (Filter(metrics=[bound_of(f"{2**70}>=1")]), []),
     ],
 )
 def test_a_filter_finds_what_it_says(running, only, found) -> None:
@@ -125,8 +128,15 @@ def test_a_filter_finds_what_it_says(running, only, found) -> None:
         running,
         row(1, answer="it is 100%_ sure"),
         row(2, answer="Paris", policy_version_first=4, policy_version_last=5, trained_step=2),
-        row(3, prompt="where is paris?", policy_version_first=5, policy_version_last=9, agents=["critic"]),
-        row(4, eval=True, fate="eval", metrics={"turns": 3.5}),
+        row(
+            3,
+            prompt="where is paris?",
+            policy_version_first=5,
+            policy_version_last=9,
+            agents=["critic"],
+            metrics={"7": 1, "\u00e9": 1},
+        ),
+        row(4, eval=True, fate="eval", metrics={"turns": 3.5}, rewards_by_agent={"0": -1, "1": 2}),
         row(5, fate="stale", metrics={"turns": 4}, rewards_by_agent={"a.b c": 0.5}),
         row(6, fate="abandoned", reward=None),
     )

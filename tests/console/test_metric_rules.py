@@ -89,16 +89,21 @@ def test_a_changed_rule_is_compared_anew_with_the_next_steps(owner: Client, proj
     assert list(session.alerts.order_by("id").values_list("step", flat=True)) == [1, 2]
 
 
-def test_what_agents_measure_has_rules_too_and_a_mail_has_no_link_of_its_name(owner: Client, project) -> None:
-    rule_id(owner, metric="metrics/evil.example/turns", steps=2, above=True, value=3)
+@pytest.mark.parametrize(
+    ("name", "words"), [("evil.example/turns", "evil example turns"), ("7", "7"), ("d\u00e9lai", "d\u00e9lai")]
+)
+def test_what_agents_measure_has_rules_too_and_a_mail_has_no_link_of_its_name(
+    owner: Client, project, name: str, words: str
+) -> None:
+    rule_id(owner, metric=f"metrics/{name}", steps=2, above=True, value=3)
     session = factories.session_make(project)
     for step in range(1, 60):
-        own = {"evil.example/turns": 4.0} if step in (1, 59) else {}
+        own = {name: 4.0} if step in (1, 59) else {}
         data = {"step": step, "reward_mean": 0.5, "kl_engine": 0.0, "metrics": own}
         EventRecord.objects.create(session_id=session.id, kind=EventKind.METRIC, data=data)
         steps_watch(session=session, new=1)
         assert bool(standing(session)) == (step == 59)
-    assert standing(session) == ["Too low: evil example turns is 4, above 3 for 2 steps."]
+    assert standing(session) == [f"Too low: {words} is 4, above 3 for 2 steps."]
 
 
 @pytest.mark.parametrize("between", [1, 9])
@@ -141,6 +146,7 @@ def test_a_change_of_nothing_is_refused_and_ends_nothing(owner: Client, project:
         {"name": "x" * 61},
         {"metric": "step"},
         {"metric": "reward"},
+        {"metric": "metrics/"},
         {"metric": "metrics/" + "x" * 213},
         {"value": "NaN"},
         {"steps": 0},

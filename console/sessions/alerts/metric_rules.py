@@ -88,8 +88,8 @@ def rule_text(rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, i
 
 
 def _in_words(metric: str) -> str:
-    """As the name of a rule may be: it stands in mails, and an agent's own measure may be called as a link is."""
-    return re.sub(r"[^A-Za-z0-9 _-]+", " ", metric.removeprefix(OWN))
+    """Letters of any script and digits: it stands in mails, and an agent's own measure may be called as a link is."""
+    return re.sub(r"[^\w -]+", " ", metric.removeprefix(OWN))
 
 
 def _is_beyond(rule: MetricRule, value: float) -> bool:

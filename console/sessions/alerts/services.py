@@ -9,6 +9,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from console.errors import InvalidRequest
+from console.json_numbers import NumberOf
 from console.live.models import EventRecord
 from console.live.services import event_record
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
@@ -72,12 +73,9 @@ def steps_watch(*, session: Session, new: int) -> None:
         # Read only at a step that has the measure, so that one in few steps costs few reads; and never a whole record.
         before = record.filter(id__lt=rows[0][0])
         oldest = [*before.values_list("id", flat=True)[EARLIER - 1 : EARLIER], 0][0]
-        own = KeyTransform(metric.removeprefix(OWN), KeyTransform("metrics", "data"))
-        measured = before.filter(id__gte=oldest).annotate(
-            value=own if metric.startswith(OWN) else KeyTransform(metric, "data")
-        )
-        values = measured.filter(value__isnull=False).exclude(value=None)
-        return [float(value) for value in values.values_list("value", flat=True)[:count]]
+        of = KeyTransform("metrics", "data") if metric.startswith(OWN) else "data"
+        measured = before.filter(id__gte=oldest).annotate(value=NumberOf(of, metric.removeprefix(OWN)))
+        return list(measured.filter(value__isnull=False).values_list("value", flat=True)[:count])
 
     standing = set(_standing(session).values_list("rule", "subject"))
     for at in range(len(steps))[-new:]:

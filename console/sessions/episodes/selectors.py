@@ -6,9 +6,9 @@ from functools import reduce
 from operator import attrgetter, or_
 
 from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
-from django.db.models.fields.json import KeyTransform
 
 from console.errors import InvalidRequest, NotFound
+from console.json_numbers import NumberOf
 from console.live.models import EventRecord
 from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import agent_mark
@@ -213,9 +213,9 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
     return episodes
 
 
-def _measure(name: str) -> KeyTransform:
+def _measure(name: str) -> NumberOf:
     agent = name.removeprefix(BY_AGENT)
-    return KeyTransform(name, "metrics") if agent == name else KeyTransform(agent, "rewards_by_agent")
+    return NumberOf("metrics", name) if agent == name else NumberOf("rewards_by_agent", agent)
 
 
 def _is_few(session: Session, only: EpisodeFilter) -> bool:

@@ -23,7 +23,7 @@ def measure_of(step: Step, name: str) -> float | None:
 
 def measures_unknown(names: Collection[str]) -> list[str]:
     """Those of ``names`` that no step can have."""
-    return sorted(name for name in names if name not in MEASURES and not name.startswith(OWN))
+    return sorted(name for name in names if name not in MEASURES and name.removeprefix(OWN) in (name, ""))
 
 
 def own_measures(steps: Sequence[Step]) -> set[str]:
