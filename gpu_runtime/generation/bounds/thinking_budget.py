@@ -1,9 +1,9 @@
 """Ends thoughts after a number of tokens: their closing mark is written, and the answer is sampled on from there.
 
-vLLM has a mechanism of its own (``thinking_token_budget``), which takes its marks as the engine starts and tells nobody
-which tokens it chose. Here the answer is two calls of the engine with the mark between them: each sampled token has the
-log-probability that the engine gave it behind exactly these tokens, and each token of the mark is one that was the only
-choice, as under a grammar: it is context, and nothing is trained on it.
+vLLM's own mechanism (``thinking_token_budget``) takes its marks as the engine starts, and does not
+report which tokens it chose. Here an answer is two calls of the engine with the mark between them:
+each sampled token has the log-probability that the engine gave it behind exactly these tokens. Each
+token of the mark was the only choice, as under a grammar: it is context, and nothing is trained on it.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -34,31 +34,33 @@ class ThinkingBudget:
         self, engine: TokenSource, name: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncGenerator[Delta, None]:
         """One completion whose thoughts are no longer. Raises EngineDead, RequestRefused."""
-        reader, ids, shown = self.reader(), tuple[int, ...](), ""
+        reader, ids, shown = self.reader(), list[int](), 0
         if self.tokens == 0 and reader.is_thinking:
             async for delta in self._rest(engine, name, prompt_ids, options, ids, None, shown):
                 yield delta
             return
         async with aclosing(engine.generate(name, prompt_ids, options)) as stream:
             async for whole in stream:
-                delta, room = self._filled(whole, options), self.tokens - len(ids)
+                delta, room = self._filled(whole, options), max(0, self.tokens - len(ids))
                 reader.more(delta.text, delta.token_ids_T)
-                is_over = len(delta.token_ids_T) >= room and (reader.is_thinking or len(delta.token_ids_T) > room)
-                if not is_over or not self._thinks_after(ids + delta.token_ids_T[:room]):
-                    ids, shown = ids + delta.token_ids_T, shown + delta.text
+                # Past the budget thoughts were over before this delta, or it begins them.
+                is_over = len(delta.token_ids_T) >= room and (reader.is_thinking or len(delta.token_ids_T) > room > 0)
+                if not is_over or not self._thinks_after([*ids, *delta.token_ids_T[:room]]):
+                    ids += delta.token_ids_T
+                    shown += len(delta.text)
                     yield delta
                     if delta.finish_reason is not None:
                         return
                     continue
                 ids += delta.token_ids_T[:room]
-                text = self.decode(ids).rstrip("\ufffd")[len(shown) :]
+                text = self.decode(ids).rstrip("\ufffd")[shown:]
                 cut = replace(first_tokens(delta, room), text=text, finish_reason=None, stop_reason=None)
                 break
             else:
                 return
         if cut.token_ids_T:
             yield cut
-        async for delta in self._rest(engine, name, prompt_ids, options, ids, cut, shown + text):
+        async for delta in self._rest(engine, name, prompt_ids, options, ids, cut, shown + len(text)):
             yield delta
 
     def _thinks_after(self, ids: Sequence[int]) -> bool:
@@ -68,10 +70,16 @@ class ThinkingBudget:
         return reader.is_thinking
 
     async def _rest(
-        self, engine: TokenSource, name: str, prompt_ids: Sequence[int], options: SamplingOptions,
-        ids: tuple[int, ...], last: Delta | None, shown: str,
-    ) -> AsyncGenerator[Delta, None]:  # fmt: skip
-        """The closing mark, and what is sampled behind it."""
+        self,
+        engine: TokenSource,
+        name: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        ids: Sequence[int],
+        last: Delta | None,
+        shown: int,
+    ) -> AsyncGenerator[Delta, None]:
+        """The closing mark, and what is sampled behind it; ``shown`` characters of ``ids`` have been handed out."""
         left = options.max_tokens - len(ids) - len(self.closing_ids)
         stream = engine.generate(
             f"{name}-rest",
@@ -95,13 +103,19 @@ class ThinkingBudget:
                 yield self._filled(delta, options)
 
     def _closing(
-        self, options: SamplingOptions, after: Delta, last: Delta | None, shown: str, ids: tuple[int, ...],
-        *, is_last: bool,
-    ) -> Delta:  # fmt: skip
+        self,
+        options: SamplingOptions,
+        after: Delta,
+        last: Delta | None,
+        shown: int,
+        ids: Sequence[int],
+        *,
+        is_last: bool,
+    ) -> Delta:
         count = len(self.closing_ids)
         like = last or after
         return Delta(
-            text=self.decode((*ids, *self.closing_ids))[len(shown) :],
+            text=self.decode((*ids, *self.closing_ids))[shown:],
             token_ids_T=self.closing_ids,
             logprobs_T=(0.0,) * count,
             version=after.version,
