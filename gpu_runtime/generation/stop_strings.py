@@ -1,6 +1,6 @@
-"""Stop strings of answers that may think: they end an answer behind its thoughts and sleep inside them.
+"""Stop strings of answers that may think: they end an answer behind its thoughts, and not inside them.
 
-An engine looks for them in all of its text, and thoughts about the text that is to come hold them.
+An engine looks for them in all of its text; thoughts may quote what is to come.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,18 +23,16 @@ class StopStrings:
     ) -> None:
         self._stops, self._reader, self._decode, self._min_tokens = stops, reader, decode, min_tokens
         self._text, self._shown = "", 0
-        self._ids: tuple[int, ...] = ()
-        self._from: int | None = None  # where in the text they are awake
+        self._ids: list[int] = []
+        self._from: int | None = None  # where in the text the next one may begin; None inside thoughts
 
     def cut(self, delta: Delta) -> list[Delta]:
         """``delta`` without what may be the beginning of a stop string, and with what was held back."""
         known = len(self._ids)
-        self._text, self._ids = self._text + delta.text, (*self._ids, *delta.token_ids_T)
+        self._text += delta.text
+        self._ids += delta.token_ids_T
         self._wake(delta)
-        found = [] if self._from is None else [
-            (at + len(stop), at, stop) for stop in self._stops if (at := self._text.find(stop, self._from)) >= 0
-        ]  # fmt: skip
-        if found:
+        if found := self._found():
             end, at, stop = min(found)
             kept = next(n for n in range(known, len(self._ids) + 1) if self._holds(n, end)) - known
             text, self._shown = self._text[self._shown : at], at
@@ -42,8 +40,16 @@ class StopStrings:
         safe = len(self._text)
         if delta.finish_reason is None and self._from is not None:
             safe -= max(overlap(self._text[self._from :], stop) for stop in self._stops)
+            self._from = safe
         text, self._shown = self._text[self._shown : safe], max(self._shown, safe)
         return [replace(delta, text=text)]
+
+    def _found(self) -> list[tuple[int, int, str]]:
+        """The stop strings that are whole, each with its end and its beginning in the text."""
+        if self._from is None:
+            return []
+        begins = [(self._text.find(stop, self._from), stop) for stop in self._stops]
+        return [(at + len(stop), at, stop) for at, stop in begins if at >= 0]
 
     def _wake(self, delta: Delta) -> None:
         if self._from is None:
