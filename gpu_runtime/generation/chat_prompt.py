@@ -181,12 +181,12 @@ class PreparedChat:
         if self.tool_format is None or not self.tool_format.is_lenient or self._is_guaranteed or self.renderer.harmony:
             return {}
         strict = self.tool_format.strict, self.renderer.thoughts_after(self.messages)
-        found = [
-            completion.choice
-            for completion in completions
-            for said in [(completion.text, completion.token_ids_T)]
-            if (read := self.reader().whole(*said))[2] and read != self._parser(*strict).whole(*said)
-        ]
+        found = []
+        for completion in completions:
+            if completion.message.get("tool_calls"):
+                said = completion.text, completion.token_ids_T
+                if self.reader().whole(*said) != self._parser(*strict).whole(*said):
+                    found.append(completion.choice)
         return {SLIPS: found} if found else {}
 
     def _parser(self, call_format: ToolFormat | None, thoughts: ThoughtFormat | None) -> AnswerParser:

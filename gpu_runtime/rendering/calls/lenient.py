@@ -16,15 +16,16 @@ import json
 import re
 
 from gpu_runtime.rendering.calls.json_text import load, load_at
-from gpu_runtime.rendering.calls.pieces import ParsedCall
+from gpu_runtime.rendering.calls.pieces import MAX_NAME, ParsedCall
 from gpu_runtime.rendering.calls.schema_types import Schemas, argument
 
 XML_STARTS = ("<tool_call>", "<function=")
 HERMES_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-XML_CALL = re.compile(r"<function=([^>]*)>(.*?)(?:</function>|\Z)", re.DOTALL)
-PARAMETER = re.compile(
-    r"<\s*parameter\s*=\s*([^>]*)>(.*?)(?:<\s*/\s*parameter\s*>|(?=<\s*parameter\s*=)|\Z)", re.DOTALL
-)
+# Longer names are none. The bounds keep an answer that repeats a mark from being read for minutes.
+NAME, BLANKS = rf"([^>]{{0,{2 * MAX_NAME}}})>", r"\s{0,8}"
+XML_CALL = re.compile(rf"<function={NAME}(.*?)(?:</function>|\Z)", re.DOTALL)
+BEGIN = f"<{BLANKS}parameter{BLANKS}="
+PARAMETER = re.compile(rf"{BEGIN}{NAME}(.*?)(?:<{BLANKS}/{BLANKS}parameter{BLANKS}>|(?={BEGIN})|\Z)", re.DOTALL)
 
 
 def read_hermes(text: str) -> tuple[str, list[ParsedCall]]:
@@ -39,7 +40,7 @@ def read_xml(text: str, schemas: Schemas) -> tuple[str, list[ParsedCall]]:
     for call in XML_CALL.finditer(text):
         name = call[1].strip()
         inside = call[2].removesuffix("\n</tool_call>") if call.end() == len(text) else call[2]
-        values = {found[1]: _trimmed(found[2]) for found in PARAMETER.finditer(inside)}
+        values = {found[1].lstrip(): _trimmed(found[2]) for found in PARAMETER.finditer(inside)}
         given = {key: argument(value, key, schemas.get(name, {})) for key, value in values.items() if key}
         calls.append(ParsedCall(name, json.dumps(given)) if name else None)
     begins = [at for mark in XML_STARTS if (at := text.find(mark)) >= 0]

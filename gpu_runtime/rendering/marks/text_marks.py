@@ -94,8 +94,21 @@ def without_added(description: Mapping[str, Any]) -> Backend:
 
 
 def _any_of(marks: Set[str]) -> re.Pattern[str] | None:
-    longest_first = sorted((mark for mark in marks if len(mark) > 1), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+    known = {mark for mark in marks if len(mark.strip()) > 1}  # letters and blanks are no marks
+    return re.compile(_longest_of(known)) if known else None
+
+
+def _longest_of(words: Set[str]) -> str:
+    """A pattern of the longest of ``words``, as a tree of their letters: a tokenizer may have a thousand
+    marks, and a list of them is tried from its beginning at every ``<``."""
+    if words == {""}:
+        return ""
+    rests: dict[str, set[str]] = {}
+    for word in words - {""}:
+        rests.setdefault(word[0], set()).add(word[1:])
+    branches = [re.escape(letter) + _longest_of(rest) for letter, rest in sorted(rests.items())]
+    tree = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+    return f"(?:{tree})?" if "" in words else tree
 
 
 def _broken(value: Any, marks: re.Pattern[str] | None) -> Any:

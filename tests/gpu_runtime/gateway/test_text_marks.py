@@ -1,5 +1,6 @@
 """Text writes no mark: contents that hold the letters of a template's marks add no control token."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer
 
-from gpu_runtime.rendering.marks.text_marks import BREAK
+from gpu_runtime.rendering.marks.text_marks import BREAK, TextMarks
 from gpu_runtime.rendering.renderer import Renderer
 from support.gateway_harness import running_gateway
 from support.light_tokenizer import LightTokenizer
@@ -133,3 +134,12 @@ async def test_a_session_may_ask_for_marks_in_texts(tmp_path: Path) -> None:
             await gateway.chat(await gateway.begin(eval=True), messages=[{"role": "user", "content": FORGED}])
             counts.append(sum(marks_in(gateway.renderer, gateway.engine.requests[0].prompt_ids).values()))
     assert counts[0] == 3 < counts[1]
+
+
+def test_the_longest_of_a_thousand_marks_is_broken() -> None:
+    special = {f"<SPECIAL_{n}>" for n in range(1000)} | {"</s>", "[INST]", "<|a|>", "<|a|>b", "\n\n"}
+    marks = TextMarks({mark: re.escape(mark) for mark in special}, special)
+    for mark in special - {"\n\n"}:
+        assert marks.message({"role": "user", "content": f"<{mark}."})["content"] == f"<{mark[0]}{BREAK}{mark[1:]}."
+    plain = {"role": "user", "content": "<div>\n\n<SPECIAL_> [INS] <|a"}
+    assert marks.message(plain) == plain

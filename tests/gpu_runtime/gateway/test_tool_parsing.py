@@ -52,6 +52,13 @@ def test_a_value_that_nothing_closes_counts() -> None:
     assert read_xml("<tool_call>\nhello\n</tool_call>", {}) == ("<tool_call>\nhello\n</tool_call>", [])
 
 
+@pytest.mark.parametrize("rest", ["<parameter=" * 10_000, "<parameter=" + " " * 100_000])
+def test_an_answer_that_repeats_itself_is_read_in_time(rest: str) -> None:
+    text = "<function=" * 10_000
+    assert read_xml(text, {}) == (text, [])
+    assert arguments(read_xml(f"<function=f>{rest}", {})[1]) == [{}]
+
+
 def test_hermes_calls_end_with_the_next_mark() -> None:
     assert arguments(read_hermes(f"So {HERMES_CALL}\n{HERMES_CALL[:-13]}")[1]) == [{"city": "Rome"}] * 2
     quoted = HERMES_CALL.replace("Rome", "a </tool_call> b")
