@@ -50,7 +50,8 @@ log = logging.getLogger(__name__)
 
 
 async def run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
-    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault."""
+    """What follows the registration (start.py), until the end that was asked for. Raises
+    RuntimeFault."""
     agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
     async with until_one_fails([agent_lost(agent)]):
         await load_and_serve(agent, assignment, config, watchdog)

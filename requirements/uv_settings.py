@@ -1,6 +1,6 @@
 """What pip is set to, by the names that uv reads, as lines of a shell: ``python requirements/uv_settings.py``.
 
-uv reads nothing of pip's configuration, which names the index, certificate and proxy that a machine wants.
+uv reads nothing of pip's configuration, which names a machine's index, certificate and proxy.
 """
 
 import ast
@@ -28,7 +28,8 @@ AS_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
 
 
 def translated(listed: str) -> dict[str, str]:
-    """uv's variables for the output of ``pip config list``; what else pip may be set to changes no locked version."""
+    """uv's variables for the output of ``pip config list``; what else pip may be set to changes no
+    locked version."""
     found: dict[str, str] = {}
     lines = [line.partition("=") for line in listed.splitlines() if "=" in line]
     for wanted in SCOPES:

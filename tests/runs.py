@@ -1,8 +1,9 @@
-"""`make test` again and again: what each run of its two pytest commands took, and whether a test failed.
+"""`make test` again and again: what its two pytest commands took, and whether a test failed.
 
     .venv/bin/python tests/runs.py [--runs 20]
 
-It writes tests/RUNS.md after each run, and ends with status 1 where a run failed. Set-up and checks are not repeated.
+It writes tests/RUNS.md after each run, and ends with status 1 where a run failed. Set-up and checks
+are not repeated.
 """
 
 import argparse
@@ -26,7 +27,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass
 class Run:
-    """One run of every command. ``failed`` counts errors too, and a command that ended otherwise than well."""
+    """One run of every command. ``failed`` counts errors, and commands that ended so, too."""
 
     seconds: float = 0.0
     passed: int = 0

@@ -98,7 +98,8 @@ class Endpoint(APIView):
         return self.route.run(request, **self.arguments(request, ids))
 
     async def handle_waiting(self, request: Request, **ids: str) -> HttpResponseBase:
-        """What they are where the view is a coroutine: Django's views have such, DRF's ``dispatch`` does not."""
+        """What they are where the view is a coroutine: Django's views have such, DRF's ``dispatch``
+        does not."""
         try:
             await sync_to_async(self.initial)(request, **ids)
             response = await self.handle(request, **ids)

@@ -83,8 +83,8 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Refuse a WebSocket on a path of the dialects or of REST with 426 and their body: Codex goes on
-    over HTTP then. A server that cannot send a response to a handshake closes it."""
+    """Refuse a WebSocket on a path of the dialects or of REST with 426 and their body: Codex goes
+    on over HTTP then. A server that cannot send a response to a handshake closes it."""
     await receive()
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close"})

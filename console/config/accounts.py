@@ -1,4 +1,4 @@
-"""Settings of django-allauth: how often which account request may come, and which page answers it."""
+"""Settings of django-allauth: how often an account request may come, and the pages of its links."""
 
 ACCOUNT_RATES = {
     "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py

@@ -14,8 +14,9 @@ OF_SQLITE = {
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
 }
-# A connection is its thread's. A younger one is used again by the next request, if the database still answers on it:
-# of SQLite's file the whole schema is read for a new one, and PostgreSQL starts a process.
+# A connection is its thread's. A younger one is used again by the next request, if the database
+# still answers on it: of SQLite's file the whole schema is read for a new one, and PostgreSQL
+# starts a process.
 CONN_MAX_AGE_S = 300  # firewalls forget quiet connections without a word
 
 
@@ -25,8 +26,8 @@ def is_pooled() -> bool:
 
 
 def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, Any]]:
-    """Django's DATABASES. ``is_pooled``: a pool such as PgBouncer may give each transaction another connection, so that
-    no cursor outlives one. Raises ImproperlyConfigured.
+    """Django's DATABASES. ``is_pooled``: a pool such as PgBouncer may give each transaction another
+    connection, so that no cursor outlives one. Raises ImproperlyConfigured.
     """
     try:
         parsed = dj_database_url.parse(

@@ -80,8 +80,9 @@ def metric_columns(
     *, session_id: str, created_at: datetime, names: Collection[str], axis: MetricAxis, after: int, points: int,
     x_from: float | None = None, x_to: float | None = None, extremes: bool = True,
 ) -> MetricColumns:  # fmt: skip
-    """The steps recorded after the cursor ``after``, within a part of the axis, as at most ``points`` points; no names
-    mean every measure. Without ``extremes`` a point of several steps has the values of its last step alone.
+    """The steps recorded after the cursor ``after``, within a part of the axis, as at most
+    ``points`` points; no names mean every measure. Without ``extremes`` a point of several steps
+    has the values of its last step alone.
 
     Of a step that was done again after a restart the last record counts. Raises InvalidRequest for unknown names.
     """

@@ -1,8 +1,8 @@
-"""A limit per address for credentials that are refused, which holds before the next one is looked up.
+"""A limit per address for refused credentials, which holds before the next one is looked up.
 
-Keys, people and links have limits of their own; a wrong key has none, and costs a query each time. Whoever
-this process has let in within an hour passes all the same: a stranger behind the same router shuts nobody
-else out. Requests that are served at the same time may exceed the limit.
+Keys, people and links have limits of their own; a wrong key has none, and costs a query each time.
+Whoever this process has let in within an hour passes all the same: a stranger behind the same
+router shuts nobody else out. Requests that are served at the same time may exceed the limit.
 """
 
 import ipaddress
@@ -34,8 +34,14 @@ def caller_known() -> None:
     known[credential_now.get()] = time.monotonic() + KNOWN_S
 
 
-async def address_limited(serve: Asgi, refuse: Asgi, scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """``serve``, or ``refuse`` where the address of an unknown caller has sent too many wrong credentials."""
+async def address_limited(
+    serve: Asgi,
+    refuse: Asgi,
+    scope: dict[str, Any],
+    receive: Any,
+    send: Any,
+) -> None:
+    """``serve``, or ``refuse`` an unknown caller whose address sent too many wrong credentials."""
     credential = b"|".join(value for name, value in scope["headers"] if name in CREDENTIALS)
     name, key = hash(credential), f"refused:{address_of(scope)}:{int(time.time() // WINDOW_S)}"
     is_known = not credential or known.get(name, 0.0) > time.monotonic()

@@ -1,8 +1,8 @@
-"""Django, with a fixed number of threads that keep their connections to the database (CONN_MAX_AGE).
+"""Django, with a fixed number of threads that keep their database connections (CONN_MAX_AGE).
 
-A view that waits is a coroutine and holds no thread while it does. Of any other request the middleware and
-the view are one call in one thread: Django's handler for ASGI goes to a thread and back for each middleware
-that is not a coroutine, and starts that thread for the request alone.
+A view that waits is a coroutine and holds no thread while it does. Of any other request the
+middleware and the view are one call in one thread: Django's handler for ASGI goes to a thread and
+back for each middleware that is not a coroutine, and starts that thread for the request alone.
 """
 
 import re
@@ -23,12 +23,14 @@ from django.urls import Resolver404, resolve
 
 # So many connections to the database has one process at most for requests to Django.
 THREADS, RESERVED_THREADS = 24, 8
-# Leases, episodes that are played and the process's own health do not wait for what others do: an object
-# store that does not answer holds a thread for minutes.
+# Leases, episodes that are played and the process's own health do not wait for what others do: an
+# object store that does not answer holds a thread for minutes.
 RESERVED = re.compile(
-    r"GET /healthz|POST /v1/(runtime/heartbeat|sessions/[^/]+/(heartbeats|episodes(/[^/]+/(end|abandon|heartbeat))?))"
+    r"GET /healthz|POST /v1/(runtime/heartbeat|"
+    r"sessions/[^/]+/(heartbeats|episodes(/[^/]+/(end|abandon|heartbeat))?))"
 )
-# The middleware of views that wait, and of all where no browser asks. Sign-ins: api/rest/authentication.py.
+# The middleware of views that wait, and of all where no browser asks. Sign-ins:
+# api/rest/authentication.py.
 OF_PROGRAMS = (
     "console.server.request_metrics.count_requests",
     "console.server.security_headers.security_headers",
@@ -56,7 +58,7 @@ class RequestThread(ThreadPoolExecutor):
 
 
 class Handler(ASGIHandler):
-    """Django's application for ASGI, over threads of its own. Without ``browsers``: for programs only."""
+    """Django's application for ASGI, over its own threads. Without ``browsers``: for programs."""
 
     def __init__(self, *, browsers: bool = True) -> None:
         self._in_thread = BaseHandler()
@@ -74,7 +76,7 @@ class Handler(ASGIHandler):
         self._reserved = [RequestThread() for _ in range(RESERVED_THREADS)]
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Serve one request, in the first of the least busy threads: few have a connection while few are needed."""
+        """Serve one request, in the first of the least busy threads: few have a connection."""
         is_reserved = RESERVED.fullmatch(f"{scope['method']} {scope['path']}")
         thread = min(self._reserved if is_reserved else self._threads, key=attrgetter("load"))
         scope = scope | {"thread": thread}
@@ -86,7 +88,7 @@ class Handler(ASGIHandler):
             thread.requests.discard(id(scope))
 
     async def get_response_async(self, request: Any) -> HttpResponseBase:
-        """The response of a view that waits, or of any other. A client that reads it slowly holds no thread."""
+        """The response of a view that waits, or of any other. Its reader holds no thread."""
         requests = request.scope["thread"].requests
         if not _waits(request):
             response = await sync_to_async(self._in_thread.get_response)(request)
@@ -100,7 +102,8 @@ class Handler(ASGIHandler):
 
 
 def _waits(request: HttpRequest) -> bool:
-    """Whether its view is a coroutine. What has no view, or a Host that is none, is refused in a thread."""
+    """Whether its view is a coroutine. What has no view, or a Host that is none, is refused in a
+    thread."""
     try:
         request.get_host()
         return iscoroutinefunction(resolve(request.path_info).func)

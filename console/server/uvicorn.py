@@ -21,8 +21,8 @@ from console.server.bounded_websocket import BoundedWebSocket
 from tinkerscript.processes.bounded_http import BoundedHttp
 from tinkerscript.processes.tracing import tracing_begin
 
-# Longer than a proxy or client keeps an idle connection (Caddy 120 s, nginx 60 s, aiohttp 15 s): a request never meets
-# one that closes.
+# Longer than a proxy or client keeps an idle connection (Caddy 120 s, nginx 60 s, aiohttp 15 s): a
+# request never meets one that closes.
 KEEP_ALIVE_S = 130
 GRACE_S = 3  # for responses on their way; `manage.py up` kills after five seconds
 # Files that are not connections: the database, the store, runtimes' gateways, logs.

@@ -1,10 +1,10 @@
 """A runtime that imports its libraries before it has a session, and then becomes that session's.
 
-``python -m gpu_runtime`` is one where TINKERSCRIPT_RUNTIME_WAITS is set. The libraries serve a session of any base
-model. Standard input is a socket to the process launcher that started it. Over it go lines of JSON, and no secret goes
-any other way:
+``python -m gpu_runtime`` is one where TINKERSCRIPT_RUNTIME_WAITS is set. The libraries serve a
+session of any base model. Standard input is a socket to the process launcher that started it. Over
+it go lines of JSON, and no secret goes any other way:
 
-    to the launcher    {"state": "ready"}      while it imports: a session that takes it waits for the rest
+    to the launcher    {"state": "ready"}      while it imports: its session waits for the rest
     to this process    {"folder": ..., "environment": {...}}      it is a session's from now on
     to the launcher    {"state": "taken"}
 
@@ -83,7 +83,8 @@ def become(folder: Path, environment: dict[str, str]) -> None:
 
 
 def warm_life(serve: Serve) -> Coroutine[Any, Any, bool]:
-    """The life of this process, to be run; the engine's and the trainer's part is being imported already."""
+    """The life of this process, to be run; the engine's and the trainer's part is being imported
+    already."""
     launcher = Launcher(launcher_link())
     imports_begin()
     return life(launcher, serve)

@@ -50,9 +50,10 @@ def dtype_name(wanted: str, device: str) -> str:
 
 
 def loading(spec: RankSpec, work: Callable[[], ResultT]) -> ResultT:
-    """What ``work`` returns, which reads weights or a state while an engine beside it serves calls: it gives way.
+    """What ``work`` returns, which reads weights or a state while an engine beside it serves calls:
+    it gives way.
 
-    Not among several ranks, whose groups have threads that would keep the priority at which they were made; on a GPU
-    there is nothing to gain.
+    Not among several ranks, whose groups have threads that would keep the priority at which they
+    were made; on a GPU there is nothing to gain.
     """
     return give_way(work) if spec.device == "cpu" and spec.world_size == 1 else work()

@@ -1,8 +1,8 @@
-"""Environments of tests: ``.venv/bin/python tests/environments/build.py NAME... [--beside FOLDER]``.
+"""Environments of tests, beside .venv: tests/environments/build.py NAME... [--beside FOLDER]
 
-Each is .venv-NAME, of the packages that tests/environments/NAME.txt locks by their hashes, in other versions than .venv
-has. Those of ADDED see the packages of another environment, .venv or FOLDER, and add their own few to it. One that is
-whole already stays as it is.
+Each is .venv-NAME, of the packages that tests/environments/NAME.txt locks by their hashes, in other
+versions than .venv has. Those of ADDED see the packages of another environment, .venv or FOLDER,
+and add their own few to it. One that is whole already stays as it is.
 """
 
 import argparse
@@ -21,7 +21,7 @@ BUILD_S = 1200
 
 
 def environment_make(name: str, base: Path) -> Path:
-    """The folder of an environment, made unless it is there. Raises CalledProcessError, TimeoutExpired."""
+    """Its folder, made unless it is there. Raises CalledProcessError, TimeoutExpired."""
     folder = base.with_name(f"{base.name}-{name}")
     stamp, lock = folder / "made-of", LOCKS / f"{name}.txt"
     wanted = hashlib.sha256(lock.read_bytes() + str(base).encode()).hexdigest()
@@ -35,14 +35,16 @@ def environment_make(name: str, base: Path) -> Path:
             shared = base / packages.relative_to(folder)
             (packages / "shared.pth").write_text(f"{shared}\n")
     target = str(folder / "bin" / "python")
-    uv_run(uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--python", target, "-r", str(lock))
+    install = (uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes")
+    uv_run(*install, "--python", target, "-r", str(lock))
     stamp.write_text(wanted)
     return folder
 
 
 def uv_run(*command: str) -> None:
     settings = runpy.run_path(str(ROOT / "requirements" / "uv_settings.py"))["settings"]()
-    subprocess.run(command, env=os.environ | {"UV_NO_CACHE": "1"} | settings, check=True, timeout=BUILD_S)
+    environment = os.environ | {"UV_NO_CACHE": "1"} | settings
+    subprocess.run(command, env=environment, check=True, timeout=BUILD_S)
 
 
 def main() -> int:

@@ -1,8 +1,9 @@
-"""A store of objects in this process, in the place of boto3's client: what the control plane writes and reads of one.
+"""A store of objects in this process, in the place of boto3's client of the control plane.
 
-It keeps S3's rules that the product rests on: an object of several parts appears when it is completed and not before,
-a part has the length that its URL was signed for, and what is not there is an error of that name. What only a real
-store shows (signatures, ends of URLs, its own errors) is tested with two of them.
+It keeps S3's rules that the product rests on: an object of several parts appears when it is
+completed and not before, a part has the length that its URL was signed for, and what is not there
+is an error of that name. What only a real store shows (signatures, ends of URLs, its own errors) is
+tested with two of them.
 """
 
 import hashlib
@@ -39,7 +40,7 @@ class Body:
 
 @dataclass
 class MemoryStore:
-    """Objects by key, and the parts of uploads by their number. The names are those of boto3's client."""
+    """Objects by key, and parts of uploads by number. The names are those of boto3's client."""
 
     objects: dict[str, bytes] = field(default_factory=dict)
     uploads: dict[str, tuple[str, datetime, dict[int, bytes]]] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class MemoryStore:
         return url
 
     def asked(self, method: str, url: str, data: bytes, headers: dict[str, str]) -> tuple[dict[str, str], bytes]:
-        """Headers and body of the response to a request for one of its URLs, or for a link of the server."""
+        """Headers and body of the response to one of its URLs, or to a link of the server."""
         if url.startswith(settings.PUBLIC_URL):
             link = link_of(unquote(url.removeprefix(settings.PUBLIC_URL)))
             wanted = {"Key": link.key, "UploadId": link.upload_id, "PartNumber": link.part}

@@ -1,7 +1,8 @@
 """A private OpenStack Swift with its S3 interface: a second real server, of other authors, for the tests of the store.
 
-It stands in ``.venv-swift``, which ``tests/environments/build.py swift`` makes; without it those tests skip. All that
-differs from SeaweedFS is set to differ here: the region, the bucket, and a key with a colon in it.
+It stands in ``.venv-swift``, which ``tests/environments/build.py swift`` makes; without it those
+tests skip. All that differs from SeaweedFS is set to differ here: the region, the bucket, and a key
+with a colon in it.
 """
 
 import os

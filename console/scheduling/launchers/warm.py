@@ -1,10 +1,11 @@
-"""Runtimes that import their libraries before a session asks. None has a model, a device or a session's secret.
+"""Runtimes that import their libraries before a session asks. None has a model, a device or a
+session's secret.
 
-The reconciler that leads keeps TINKERSCRIPT_WARM of them, where MAX_RUNTIMES and memory leave room. The next session
-without devices takes one, which is its runtime from then on and ends with it; another is started in its place. What a
-runtime is to know of its session goes through a socket that is inherited, and no other process can open. When this
-process ends, however it ends, the socket is closed, and the runtimes that are still here end by themselves
-(gpu_runtime/loading/warm.py).
+The reconciler that leads keeps TINKERSCRIPT_WARM of them, where MAX_RUNTIMES and memory leave room.
+The next session without devices takes one, which is its runtime from then on and ends with it;
+another is started in its place. What a runtime is to know of its session goes through a socket that
+is inherited, and no other process can open. When this process ends, however it ends, the socket is
+closed, and the runtimes that are still here end by themselves (gpu_runtime/loading/warm.py).
 """
 
 import json
@@ -135,7 +136,8 @@ class WarmRuntimes:
             self._look(each)
         is_possible = not devices_serving() and self._memory.allows(kept=len(self._waiting))
         self.shrink(room=room if is_possible else 0)
-        if not (may_start and is_possible) or len(self._waiting) + len(self._ending) >= min(room, self._wanted):
+        kept = len(self._waiting) + len(self._ending)
+        if not (may_start and is_possible) or kept >= min(room, self._wanted):
             return
         if any(not each.is_ready for each in self._waiting):
             return  # where one does not start, another would not either
@@ -204,7 +206,10 @@ class WarmRuntimes:
         try:
             WarmRuntime.objects.create(id=name)
             handle = {"folder": str(folder), "gpus": 0, "devices": []}
-            environment = {"TINKERSCRIPT_RUNTIME_DIR": str(folder), "TINKERSCRIPT_RUNTIME_WAITS": "1"}
+            environment = {
+                "TINKERSCRIPT_RUNTIME_DIR": str(folder),
+                "TINKERSCRIPT_RUNTIME_WAITS": "1",
+            }
             child = self._launcher.spawn(
                 self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
             )
@@ -231,7 +236,8 @@ class WarmRuntimes:
     def _death(self, why: str) -> None:
         """The next one is started later."""
         log.error("a warm runtime: %s", why)
-        self._not_before = self._clock() + min(BACK_OFF_S * 2 ** min(self._deaths, 10), BACK_OFF_MAX_S)
+        wait_s = min(BACK_OFF_S * 2 ** min(self._deaths, 10), BACK_OFF_MAX_S)
+        self._not_before = self._clock() + wait_s
         self._deaths += 1
 
     def _end(self, each: Waiting) -> None:

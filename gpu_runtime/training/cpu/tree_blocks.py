@@ -18,7 +18,8 @@ BLOCK = 128
 
 @dataclass(frozen=True)
 class QueryBlock:
-    """Queries [first, last) and the keys they see: ``ranges``, ascending; the first ``common`` keys are seen by all.
+    """Queries [first, last) and the keys they see: ``ranges``, ascending; the first ``common`` keys
+    are seen by all.
 
     ``hidden`` is ``[last - first, keys - common]``: true where a query does not see a key.
     """
@@ -33,7 +34,10 @@ class QueryBlock:
 class CBlock(ctypes.Structure):
     """``struct block`` of ``native/tree_attention.c``."""
 
-    _fields_ = [("key", ctypes.c_void_p), *((name, ctypes.c_size_t) for name in ("first", "last", "keys", "common"))]
+    _fields_ = [
+        ("key", ctypes.c_void_p),
+        *((name, ctypes.c_size_t) for name in ("first", "last", "keys", "common")),
+    ]
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class KernelBlocks:
             for block in blocks
         )
         pairs = zip(blocks, keys, strict=True)
-        made = [CBlock(each.data_ptr(), block.first, block.last, len(each), block.common) for block, each in pairs]
+        made = [CBlock(each.data_ptr(), it.first, it.last, len(each), it.common) for it, each in pairs]
         return cls(end_N.to(torch.int32), keys, (CBlock * len(made))(*made))
 
 
@@ -71,7 +75,8 @@ class Tree:
         return KernelBlocks.of(self.end_N, self.blocks)
 
     def within(self, window: int | None) -> tuple[QueryBlock, ...]:
-        """The blocks of a layer in which a query sees the last ``window`` of its ancestors, itself included."""
+        """The blocks of a layer in which a query sees the last ``window`` of its ancestors, itself
+        included."""
         if window is None or window >= self.deepest:
             return self.blocks
         if window not in self._windowed:
@@ -89,7 +94,8 @@ def tree_of(end_N: Tensor, size: int = BLOCK) -> Tree:
 
 
 def node_depths(end_N: Tensor) -> Tensor:
-    """``depth_N``: how many ancestors a node has, which is how many before it less those whose subtree is over."""
+    """``depth_N``: how many ancestors a node has, which is how many before it less those whose
+    subtree is over."""
     count = len(end_N)
     ended_N = torch.bincount(end_N, minlength=count + 1)[:count].cumsum(0)
     return torch.arange(count, device=end_N.device) - ended_N
@@ -97,14 +103,16 @@ def node_depths(end_N: Tensor) -> Tensor:
 
 def _block(end_N: Tensor, first: int, last: int) -> QueryBlock:
     keys = (end_N[:last] > first).nonzero()[:, 0]
-    # Ancestors of the first query are a chain: those whose subtree holds the whole block come before all others.
+    # Ancestors of the first query are a chain: those whose subtree holds the whole block come
+    # before all others.
     common = int(((keys <= first) & (end_N[keys] >= last)).sum())
     rest, queries = keys[common:], torch.arange(first, last, device=end_N.device)[:, None]
     return QueryBlock(first, last, _ranges(keys), common, (rest > queries) | (queries >= end_N[rest]))
 
 
 def _within(end_N: Tensor, depth_N: Tensor, block: QueryBlock, window: int) -> QueryBlock:
-    """The block under a window. Its oldest keys are seen by its first queries alone: no key is common to all."""
+    """The block under a window. Its oldest keys are seen by its first queries alone: no key is
+    common to all."""
     keys = torch.cat([torch.arange(first, last, device=end_N.device) for first, last in block.ranges])
     queries = torch.arange(block.first, block.last, device=end_N.device)[:, None]
     hidden = (keys > queries) | (queries >= end_N[keys]) | (depth_N[queries] - depth_N[keys] >= window)

@@ -105,7 +105,7 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
 
 
 def proof_write(base: Path, folder: Path) -> None:
-    """What was trained, for ``tinkerscript verify``: a base without a tokenizer has no such record."""
+    """What was trained, for ``tinkerscript verify``: a base without a tokenizer has none."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(base)
     except (OSError, ValueError):
