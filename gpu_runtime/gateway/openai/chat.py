@@ -1,7 +1,6 @@
 """A call in OpenAI's chat dialect: one object, or server-sent chunks while it is sampled."""
 
 import json
-from bisect import bisect_left
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.calls.pieces import CallPiece
 from gpu_runtime.rendering.custom_tools import as_custom
 from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.token_places import tokens_until
 
 DONE = b"data: [DONE]\n\n"
 
@@ -95,8 +95,7 @@ def _thought_tokens(renderer: Renderer, completion: Completion) -> int:
     thoughts, ids = completion.message.get("reasoning_content"), completion.token_ids_T
     if not thoughts:
         return 0
-    end = completion.text.find(thoughts) + len(thoughts)
-    return 1 + bisect_left(range(len(ids) - 1), end, key=lambda n: len(renderer.decode(ids[: n + 1])))
+    return tokens_until(renderer.decode, ids, completion.text.find(thoughts) + len(thoughts))
 
 
 def _usage(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:

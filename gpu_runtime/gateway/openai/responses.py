@@ -1,6 +1,5 @@
 """A call in the Responses dialect: one object of output items, or the events of a stream of them."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -14,6 +13,7 @@ from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.journal.call_ids import RESPONSE, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.calls.pieces import CallPiece
+from gpu_runtime.rendering.token_places import tokens_until
 
 
 def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
@@ -109,9 +109,8 @@ def _logprobs(prepared: PreparedChat, answer: Completion, text: str) -> list[dic
     decode, ids = prepared.renderer.decode, answer.token_ids_T
     thoughts = answer.message.get("reasoning_content") or ""
     start = max(0, answer.text.find(text, max(0, answer.text.find(thoughts)) + len(thoughts)))
-    first = bisect_right(range(len(ids)), start, key=lambda n: len(decode(ids[: n + 1])))
-    last = bisect_left(range(len(ids)), start + len(text), key=lambda n: len(decode(ids[: n + 1])))
-    return token_logprobs(prepared.renderer, answer)["content"][first : last + 1] if text else []
+    first, end = tokens_until(decode, ids, start + 1) - 1, tokens_until(decode, ids, start + len(text))
+    return token_logprobs(prepared.renderer, answer)["content"][first:end] if text else []
 
 
 def _usage(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
