@@ -10,7 +10,7 @@ const TAB = "border-b-2 border-transparent py-2 font-medium text-muted hover:tex
 const VIEWS = [{ view: "read", name: "Read" }, { view: "tokens", name: "Tokens" }] as const;
 
 /** A link to a token, or to a measure of tokens, is one to them. */
-export function viewIn(address: URLSearchParams): "read" | "tokens" {
+function viewIn(address: URLSearchParams): "read" | "tokens" {
   return address.get("view") === "tokens" || address.has("token") || address.has("colour") ? "tokens" : "read";
 }
 
@@ -18,7 +18,11 @@ export function EpisodeViews({ tokens, loaded }: { tokens: ShownTokens; loaded: 
   const [address, setAddress] = useAddress();
   const asked = viewIn(address);
   const [shown, setShown] = useState(asked);
-  if (asked === "tokens" && shown !== asked) setShown(asked); // and they stay when no token is chosen any more
+  const [seen, setSeen] = useState(asked);
+  if (asked !== seen) {
+    setSeen(asked);
+    if (asked === "tokens") setShown(asked); // and they stay when no token is chosen any more
+  }
   const choose = (view: "read" | "tokens") => {
     setShown(view);
     setAddress((before) => (view === "tokens" ? withPart(before, "view", view) : ["view", "token", "line", "colour"].reduce((now, name) => withPart(now, name, ""), before)), { replace: true });
