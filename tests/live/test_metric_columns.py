@@ -104,3 +104,14 @@ def test_what_agents_measured_has_columns_of_its_own() -> None:
     assert told.columns["metrics/turns"].last == [2.0, None, 4.0]
     assert told.columns["metrics/reward/format"].last == [None, None, 1.0] and "metrics" not in told.columns
     assert columns(names=["metrics/turns"], points=1).columns["metrics/turns"].low == [2.0]
+
+
+@pytest.mark.django_db
+def test_names_that_change_at_every_step_do_not_add_columns_without_end() -> None:
+    for step in range(1, 6):
+        own = {f"{step}-{number}": 1.0 for number in range(50)} | {"turns": 2.0}
+        data = {"step": step, "reward_mean": 0.5, "metrics": own}
+        EventRecord.objects.create(session_id="a", kind=EventKind.METRIC, data=data)
+    own = [name for name in columns(names=[]).columns if name.startswith("metrics/")]
+    assert len(own) == 100 and "metrics/turns" in own
+    assert columns(names=["metrics/5-49"]).columns["metrics/5-49"].last[-1] == 1.0

@@ -8348,7 +8348,7 @@ export interface operations {
     metric_columns: {
         parameters: {
             query?: {
-                /** @description Measures, separated by commas; all if empty. What agents measure is metrics/<name>. */
+                /** @description Measures, separated by commas; all if empty. What agents measure is metrics/<name>: of these, if empty, the hundred that most steps have. */
                 names?: string;
                 /** @description What the steps are drawn over. */
                 x?: components["schemas"]["MetricAxis"];
@@ -9166,7 +9166,7 @@ export interface operations {
     shared_metrics: {
         parameters: {
             query?: {
-                /** @description Measures, separated by commas; all if empty. What agents measure is metrics/<name>. */
+                /** @description Measures, separated by commas; all if empty. What agents measure is metrics/<name>: of these, if empty, the hundred that most steps have. */
                 names?: string;
                 /** @description What the steps are drawn over. */
                 x?: components["schemas"]["MetricAxis"];

@@ -4,6 +4,7 @@ The last step of a point gives its place and its values: no point stands beyond 
 what is read off a point is what its step measured.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -13,6 +14,7 @@ from .metrics import MetricAxis, MetricColumn, MetricColumns
 
 Step = Mapping[str, Any]  # StepMetrics as recorded, with "id", its cursor, and "at", seconds since the session's begin
 MEASURES = frozenset(StepMetrics.model_fields) - {"step", "metrics"}
+MAX_OWN = 100  # columns of what agents measure that are read without being named: each step may have other names
 
 
 def measure_of(step: Step, name: str) -> float | None:
@@ -27,18 +29,28 @@ def measures_unknown(names: Collection[str]) -> list[str]:
 
 
 def own_measures(steps: Sequence[Step]) -> set[str]:
-    """The columns of what the agents of the steps measured themselves."""
-    return {OWN + name for step in steps for name in step.get("metrics") or {}}
+    """The columns of what the agents of the steps measured themselves: those that most steps have."""
+    counts = Counter(name for step in steps for name in step.get("metrics") or {})
+    return {OWN + name for name, _ in counts.most_common(MAX_OWN)}
 
 
 def columns_make(
-    every: Sequence[Step], *, cursor: int, axis: MetricAxis, names: Collection[str] = (), after: int = 0,
-    x_from: float | None = None, x_to: float | None = None, points: int = 1000, extremes: bool = True,
-) -> MetricColumns:  # fmt: skip
+    every: Sequence[Step],
+    *,
+    cursor: int,
+    axis: MetricAxis,
+    names: Collection[str] = (),
+    after: int = 0,
+    x_from: float | None = None,
+    x_to: float | None = None,
+    points: int = 1000,
+    extremes: bool = True,
+) -> MetricColumns:
     """Of ``every`` step of a record, in order, those after a cursor and within a part of the axis, as
     at most ``points`` points.
 
-    Axes that add up begin with the first step, whatever part is asked for. No names: every measure.
+    Axes that add up begin with the first step, whatever part is asked for. No names: every
+    measure, of what agents measure at most MAX_OWN.
     """
     placed = [
         (x, step)
