@@ -43,7 +43,7 @@ export function Chart({ title, unit = "", x, series, height = 200, axis = "step"
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
   const { container, plot, picked, place, isLost, retry } = usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, onHoverRef });
   const empty = x.length === 0;
-  const link = picked !== null && picked < x.length ? linkOf?.(picked) : null;
+  const link = picked < 0 ? null : linkOf?.(picked);
   const savePicture = async () => {
     const canvas = plot.current?.ctx.canvas;
     const picture = canvas && (await pngOf(canvas, title, series, document.documentElement));

@@ -31,8 +31,8 @@ interface Plotted {
 interface Plot {
   container: RefObject<HTMLDivElement | null>;
   plot: RefObject<uPlot | null>;
-  /** The point that was clicked. */
-  picked: number | null;
+  /** The index of the point that was clicked; -1: none, or it is not drawn any more. */
+  picked: number;
   /** Where it is drawn; null while it is not. */
   place: Place | null;
   /** Whether what draws could not be loaded. */
@@ -43,7 +43,7 @@ interface Plot {
 export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, onHoverRef }: Plotted): Plot {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const [picked, setPicked] = useState<number | null>(null);
+  const [pickedX, setPickedX] = useState<number | null>(null);
   const [place, setPlace] = useState<Place | null>(null);
   const [tries, setTries] = useState(0);
   const [isLost, setIsLost] = useState(false);
@@ -78,6 +78,9 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
+    const onPick = (index: number) => {
+      setPickedX(latest.current[0][index] ?? null);
+    };
     const onPlace = (now: Place) => {
       setPlace((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
     };
@@ -87,7 +90,7 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
       if (isGone) return;
       setIsLost(false);
       const asked = zoomRef.current.zoom;
-      const made = plotMake({ element, ...looks, onHover, onPick: setPicked, onZoom: (range) => zoomRef.current.onZoom?.(range), onPlace }, latest.current);
+      const made = plotMake({ element, ...looks, onHover, onPick, onZoom: (range) => zoomRef.current.onZoom?.(range), onPlace }, latest.current);
       plot.current = made.plot;
       if (asked) made.plot.setScale("x", asked);
       remove = made.remove;
@@ -115,5 +118,7 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
   const retry = () => {
     setTries((before) => before + 1);
   };
+  // Its place and not its index: points before it may come and go with a zoom.
+  const picked = pickedX === null ? -1 : x.indexOf(pickedX);
   return { container, plot, picked, place: isDrawn ? place : null, isLost, retry };
 }
