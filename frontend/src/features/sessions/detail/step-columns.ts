@@ -44,7 +44,7 @@ export function noGradientText(last: StepMetrics | undefined): string | null {
 
 const HELD_OUT = ["--series-3", "--series-4", "--series-2", "--series-7"];
 
-export interface RewardChart {
+interface RewardChart {
   unit: string;
   x: number[];
   series: Series[];

@@ -11,7 +11,7 @@ import { threadsOf, turnText, type Part, type Turn } from "./turns";
 
 const LONG = 400; // characters of a result: more of it is folded
 const SHOWN = 8_000;
-const ROLES: Record<string, string> = { system: "System", developer: "Developer", user: "User", assistant: "Assistant", tool: "Tool", function: "Tool" };
+const ROLES = new Map(Object.entries({ system: "System", developer: "Developer", user: "User", assistant: "Assistant", tool: "Tool", function: "Tool" }));
 const LOOKS: Record<string, string> = { assistant: "border-accent", user: "border-line-strong", tool: "border-good", function: "border-good" };
 // Each line in the direction of its own first letter.
 const TEXT = "whitespace-pre-wrap wrap-anywhere [unicode-bidi:plaintext]";
@@ -40,7 +40,7 @@ export function Dialogue({ calls }: { calls: readonly TrajectoryCall[] }) {
 
 function TurnEntry({ turn }: { turn: Turn }) {
   const text = turnText(turn);
-  const role = ROLES[turn.role] ?? turn.role;
+  const role = ROLES.get(turn.role) ?? turn.role;
   return (
     <li data-role={turn.role} className={`border-l-2 pl-3 ${LOOKS[turn.role] ?? "border-line"}`}>
       <p className="mb-1 flex items-baseline gap-2 text-xs">
@@ -48,7 +48,7 @@ function TurnEntry({ turn }: { turn: Turn }) {
           <UserText text={role} />
         </span>
         {turn.note && <UserText className="text-muted" text={turn.note} />}
-        {text !== "" && <CopyButton label={`what ${visible(role)} said`} text={text} className="ml-auto" />}
+        {text !== "" && <CopyButton label={`the text of ${visible(role)}`} text={text} className="ml-auto" />}
       </p>
       <div className="space-y-2">
         {turn.parts.map((part, at) => (

@@ -5,7 +5,7 @@ const episode = { metrics: { turns: 3, "reward/format": 0.5 }, rewards_by_agent:
 
 test("what was measured of an episode is read by the names that the API takes", () => {
   expect(measuresOf([episode, { metrics: {}, rewards_by_agent: null }])).toEqual(["reward/format", "rewards_by_agent/solver, the", "turns"]);
-  expect(["turns", "rewards_by_agent/solver, the", "rewards_by_agent/turns", "other"].map((name) => measureOfEpisode(episode, name))).toEqual([3, 1, null, null]);
+  expect(["turns", "rewards_by_agent/solver, the", "rewards_by_agent/turns", "other", "toString"].map((name) => measureOfEpisode(episode, name))).toEqual([3, 1, null, null, null]);
 });
 
 test("columns stand in the address, and one that is chosen again goes", () => {

@@ -13,7 +13,8 @@ export function measuresOf(episodes: readonly Pick<Episode, "metrics" | "rewards
 }
 
 export function measureOfEpisode({ metrics, rewards_by_agent: byAgent }: Pick<Episode, "metrics" | "rewards_by_agent">, name: string): number | null {
-  return (name.startsWith(BY_AGENT) ? byAgent?.[name.slice(BY_AGENT.length)] : metrics[name]) ?? null;
+  const [of, key] = name.startsWith(BY_AGENT) ? [byAgent ?? {}, name.slice(BY_AGENT.length)] : [metrics, name];
+  return Object.hasOwn(of, key) ? (of[key] ?? null) : null; // an address may name anything
 }
 
 /** Of `columns=["turns"]`; what cannot be read is none. */

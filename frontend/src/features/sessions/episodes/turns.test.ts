@@ -52,6 +52,8 @@ test("parts, pictures, scripts and broken JSON are what they are", () => {
   expect(thread?.turns[0]?.parts).toEqual([{ kind: "text", text: "مرحبا 👩‍👩‍👧 日本語" }, { kind: "other", text: "image_url" }]);
   expect(thread?.turns[1]?.parts).toEqual([{ kind: "call", name: "f", text: '{"a":' }]);
   expect([readable("[1] is a link"), readable({ a: 1 }), readable(undefined)]).toEqual(["[1] is a link", '{\n  "a": 1\n}', ""]);
+  expect(readable('{"id": 12345678901234567890}')).toBe('{"id": 12345678901234567890}');
+  expect(threadsOf([call("a", [{ role: "user", content: [null, "x"] }], null)])[0]?.turns[0]?.parts).toEqual([{ kind: "other", text: "null" }, { kind: "other", text: "x" }]);
   expect(threadsOf([])).toEqual([]);
 });
 

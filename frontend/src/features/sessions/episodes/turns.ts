@@ -42,11 +42,11 @@ export function threadsOf(calls: readonly TrajectoryCall[]): Thread[] {
       thread = { key: call.id, agent: call.agent, origin, turns: [], last: call.id };
       threads.push(thread);
     }
-    const sampled = thread.turns.filter(({ isSampled }) => isSampled).map(({ parts }) => JSON.stringify(parts));
+    const answered = thread.turns.slice(thread.turns.findLastIndex(({ isSampled }) => !isSampled) + 1);
     call.messages.forEach((message, index) => {
       const turn = turnOf(message, `${call.id} ${String(index)}`);
       // The client sends back what it was answered: it is here once.
-      if (turn.role === "assistant" && index === 0 && sampled.includes(JSON.stringify(turn.parts))) return;
+      if (turn.role === "assistant" && index === 0 && answered.some(({ parts }) => JSON.stringify(parts) === JSON.stringify(turn.parts))) return;
       thread.turns.push(turn);
     });
     for (const answer of call.answers) {
@@ -91,8 +91,8 @@ function partsOf(message: Message, role: string): Part[] {
 function contentOf(content: unknown): Part[] {
   if (typeof content === "string") return content === "" ? [] : [{ kind: "text", text: content }];
   if (!Array.isArray(content)) return content === null || content === undefined ? [] : [{ kind: "text", text: readable(content) }];
-  return (content as { type?: unknown; text?: unknown }[]).map((part) =>
-    typeof part.text === "string" ? { kind: "text", text: part.text } : { kind: "other", text: typeof part.type === "string" ? part.type : readable(part) },
+  return (content as ({ type?: unknown; text?: unknown } | null)[]).map((part) =>
+    typeof part?.text === "string" ? { kind: "text", text: part.text } : { kind: "other", text: typeof part?.type === "string" ? part.type : readable(part) },
   );
 }
 
@@ -109,7 +109,7 @@ function withThoughts(text: string): Part[] {
 /** JSON with its lines and levels; another text as it is. */
 export function readable(value: unknown): string {
   if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
-  if (!/^\s*[[{]/.test(value)) return value;
+  if (!/^\s*[[{]/.test(value) || /\d{16}/.test(value)) return value; // of longer numbers digits would be lost
   try {
     return JSON.stringify(JSON.parse(value), null, 2);
   } catch {
