@@ -222,7 +222,8 @@ class MetricQuery(Query):
     names: str = Field(
         "",
         max_length=1000,
-        description="Measures, separated by commas; all if empty. What agents measure is metrics/<name>:"
+        description="Measures, separated by commas; all if empty."
+        " What agents measure is metrics/<name>:"
         " of these, if empty, the hundred that most steps have.",
     )
     x: MetricAxis = Field(MetricAxis.STEP, description="What the steps are drawn over.")

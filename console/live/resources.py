@@ -54,7 +54,8 @@ def resource_columns(*, session_id: str, created_at: float, points: int) -> Reso
         x=[(at[stretch.stop - 1] or 0.0) - created_at for stretch in stretches],
         columns={
             name: ResourceColumn(
-                **column(values, stretches).model_dump(exclude={"last"}), mean=_means(values, stretches)
+                **column(values, stretches).model_dump(exclude={"last"}),
+                mean=_means(values, stretches),
             )
             for name, values in sorted(every.items())
         },

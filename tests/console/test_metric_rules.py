@@ -90,7 +90,8 @@ def test_a_changed_rule_is_compared_anew_with_the_next_steps(owner: Client, proj
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("evil.example/turns", "evil example turns"), ("7", "7"), ("d\u00e9lai", "d\u00e9lai")]
+    ("name", "words"),
+    [("evil.example/turns", "evil example turns"), ("7", "7"), ("d\u00e9lai", "d\u00e9lai")],
 )
 def test_what_agents_measure_has_rules_too_and_a_mail_has_no_link_of_its_name(
     owner: Client, project, name: str, words: str

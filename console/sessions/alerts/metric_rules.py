@@ -84,11 +84,13 @@ def rule_text(rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, i
             return None
     side = "above" if rule.above else "below"
     for_steps = "" if rule.steps == 1 else f" for {rule.steps} steps"
-    return f"{rule.name}: {_in_words(rule.metric)} is {values[-1]:.4g}, {side} {rule.value:.4g}{for_steps}."
+    measured = f"{_in_words(rule.metric)} is {values[-1]:.4g}"
+    return f"{rule.name}: {measured}, {side} {rule.value:.4g}{for_steps}."
 
 
 def _in_words(metric: str) -> str:
-    """Letters of any script and digits: it stands in mails, and an agent's own measure may be called as a link is."""
+    """Letters of any script and digits: it stands in mails, and an agent's own measure may be
+    called as a link is."""
     return re.sub(r"[^\w -]+", " ", metric.removeprefix(OWN))
 
 

@@ -74,7 +74,8 @@ def steps_watch(*, session: Session, new: int) -> None:
         before = record.filter(id__lt=rows[0][0])
         oldest = [*before.values_list("id", flat=True)[EARLIER - 1 : EARLIER], 0][0]
         of = KeyTransform("metrics", "data") if metric.startswith(OWN) else "data"
-        measured = before.filter(id__gte=oldest).annotate(value=NumberOf(of, metric.removeprefix(OWN)))
+        value = NumberOf(of, metric.removeprefix(OWN))
+        measured = before.filter(id__gte=oldest).annotate(value=value)
         return list(measured.filter(value__isnull=False).values_list("value", flat=True)[:count])
 
     standing = set(_standing(session).values_list("rule", "subject"))

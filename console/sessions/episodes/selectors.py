@@ -199,7 +199,8 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
         episodes = may_have(session, episodes, agent_mark(only.agent)).filter(agents__contains=agent_mark(only.agent))
     for at, bound in enumerate(only.metrics):
         name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
-        episodes = episodes.alias(**{name: _measure(bound.name)}).filter(**{f"{name}__{side}": bound.value})
+        episodes = episodes.alias(**{name: _measure(bound.name)})
+        episodes = episodes.filter(**{f"{name}__{side}": bound.value})
     said = EpisodeAnnotation.objects.filter(session=session).values("episode_id")
     if only.thumb is not None:
         episodes = episodes.filter(episode_id__in=said.filter(thumb=only.thumb))

@@ -3835,7 +3835,9 @@ export interface components {
         };
         /**
          * ResourceColumn
-         * @description One measure, an entry per point: the mean of its samples and their extremes, None where none has it.
+         * @description One measure, an entry per point: the mean of its samples and their extremes.
+         *
+         *     None where no sample has it.
          */
         ResourceColumn: {
             /** High */

@@ -68,7 +68,8 @@ def _sampled_by(episode: Json, version: int) -> bool:
 def _is_within(episode: Json, text: str) -> bool:
     name, is_least, bound = bound_of(text)
     agent = name.removeprefix(BY_AGENT)
-    value = episode["metrics"].get(name) if agent == name else (episode["rewards_by_agent"] or {}).get(agent)
+    measured = episode["metrics"] if agent == name else episode["rewards_by_agent"] or {}
+    value = measured.get(agent)
     return value is not None and (value >= bound if is_least else value <= bound)
 
 

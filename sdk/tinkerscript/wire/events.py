@@ -9,7 +9,8 @@ from pydantic import Field, FiniteFloat
 from .base import Request, Response
 
 MAX_TASKS, MAX_METRICS = 200, 100  # of one evaluation
-OWN = "metrics/"  # before the name of what agents measured themselves, where it stands among the measures of a step
+# Before the name of what agents measured themselves, where it stands among the measures of a step.
+OWN = "metrics/"
 
 
 class EventKind(StrEnum):

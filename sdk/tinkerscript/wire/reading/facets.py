@@ -1,4 +1,4 @@
-"""What a list of episodes holds, counted: its rewards in buckets, its fates, its tasks; and its bounds."""
+"""What a list of episodes holds, counted (its rewards in buckets, fates, tasks), and bounds on it."""
 
 import math
 import re

@@ -15,7 +15,8 @@ MAX_MEASURE = 220  # characters: a name of an agent's own with what stands befor
 
 def _measure_check(name: str) -> str:
     if measures_unknown([name]):
-        raise ValueError(f"is no measure of a step; one of {', '.join(sorted(MEASURES))}, or metrics/<name>")
+        known = ", ".join(sorted(MEASURES))
+        raise ValueError(f"is no measure of a step; one of {known}, or metrics/<name>")
     return name
 
 

@@ -12,9 +12,11 @@ from typing import Any
 from ..events import OWN, StepMetrics
 from .metrics import MetricAxis, MetricColumn, MetricColumns
 
-Step = Mapping[str, Any]  # StepMetrics as recorded, with "id", its cursor, and "at", seconds since the session's begin
+# StepMetrics as recorded, with "id", its cursor, and "at", seconds since the session's begin.
+Step = Mapping[str, Any]
 MEASURES = frozenset(StepMetrics.model_fields) - {"step", "metrics"}
-MAX_OWN = 100  # columns of what agents measure that are read without being named: each step may have other names
+# Columns of what agents measure that are read without being named: each step may have other names.
+MAX_OWN = 100
 
 
 def measure_of(step: Step, name: str) -> float | None:
@@ -25,7 +27,8 @@ def measure_of(step: Step, name: str) -> float | None:
 
 def measures_unknown(names: Collection[str]) -> list[str]:
     """Those of ``names`` that no step can have."""
-    return sorted(name for name in names if name not in MEASURES and name.removeprefix(OWN) in (name, ""))
+    others = sorted(set(names) - MEASURES)
+    return [name for name in others if name.removeprefix(OWN) in (name, "")]
 
 
 def own_measures(steps: Sequence[Step]) -> set[str]:
@@ -100,5 +103,7 @@ def column(values: Sequence[float | None], stretches: Sequence[slice], *, extrem
         return MetricColumn(last=last)
     known = [[value for value in values[stretch] if value is not None] for stretch in stretches]
     return MetricColumn(
-        last=last, low=[min(some, default=None) for some in known], high=[max(some, default=None) for some in known]
+        last=last,
+        low=[min(some, default=None) for some in known],
+        high=[max(some, default=None) for some in known],
     )

@@ -32,7 +32,10 @@ class ResourceSample(Request):
 
 
 class ResourceColumn(Response):
-    """One measure, an entry per point: the mean of its samples and their extremes, None where none has it."""
+    """One measure, an entry per point: the mean of its samples and their extremes.
+
+    None where no sample has it.
+    """
 
     mean: list[float | None]
     low: list[float | None] | None = Field(None, description="None where every point is one sample.")

@@ -9,7 +9,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ..base import Changes, Request, Response
 
-PARTS = ("x", "smooth", "y", "open")  # of a run's address: the axis, the smoothing, the scale, open groups
+# Of a run's address: the axis, the smoothing, the scale, open groups.
+PARTS = ("x", "smooth", "y", "open")
 
 
 def _address_check(address: str) -> str:
@@ -29,7 +30,10 @@ ViewName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"\S")]
 ViewAddress = Annotated[
     str,
     AfterValidator(_address_check),
-    Field(max_length=400, description="What the address of a run's page has behind its ?: x=time&open=speed."),
+    Field(
+        max_length=400,
+        description="What the address of a run's page has behind its ?: x=time&open=speed.",
+    ),
 ]
 
 
