@@ -53,12 +53,11 @@ def arguments_of_call(value: Any) -> Any:
     """
     if value is None or (isinstance(value, str) and value.strip() in ("", "null")):
         return {}
-    text = value if isinstance(value, str) else json.dumps(value)
     try:
-        found = load(text)
+        found = load(value if isinstance(value, str) else json.dumps(value))
     except (ValueError, RecursionError):
-        found = value
-    if isinstance(found, dict) or (isinstance(value, str) and text.lstrip().startswith("{")):
+        found = value if isinstance(value, str) else None
+    if isinstance(found, dict) or (isinstance(value, str) and value.lstrip().startswith("{")):
         return found
     raise ValueError("a call's arguments are a JSON object, or its text")
 

@@ -101,3 +101,11 @@ def test_arguments_have_one_form() -> None:
 def test_half_a_pair_is_no_text_in_json_of_a_model(text: str) -> None:
     with pytest.raises(ValueError, match="surrogates"):
         load(text)
+
+
+def test_arguments_that_are_too_deep_to_be_written_are_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(ValueError, match="a JSON object"):
+        arguments_of_call(deep)
