@@ -51,8 +51,7 @@ from tinkerscript.wire.runtime import Assignment
 
 START_S = 30.0
 GRACE_S = 5.0  # for responses under way when the gateway ends
-# Longer than a client keeps an idle connection (aiohttp 15 s): a request never meets one that
-# closes.
+# Longer than a client keeps an idle connection (aiohttp 15 s): no request meets one that closes.
 KEEP_ALIVE_S = 30
 log = logging.getLogger(__name__)
 

@@ -79,10 +79,12 @@ class CompletionHandler:
         error_event: ErrorEvent = openai_error_event,
         ping: bytes | None = None,
     ) -> Response:
-        """The response to ``prepared``: by ``render_full``, or by ``render_stream`` if it asks for a stream.
+        """The response to ``prepared``: by ``render_full``, or by ``render_stream`` if it asks for
+        a stream.
 
-        With ``ping`` a stream begins after PING_S at the latest, and that event is sent as often while nothing else is.
-        A failure is then its last event; without one it has a status for as long as nothing was sampled.
+        With ``ping`` a stream begins after PING_S at the latest, and that event is sent as often
+        while nothing else is. A failure is then its last event; without one it has a status for as
+        long as nothing was sampled.
         """
         prepared.check()
         live = self._calls.open(episode, prepared)

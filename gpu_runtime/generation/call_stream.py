@@ -67,7 +67,8 @@ class CallStream:
         self._changes.notify()
 
     async def begun(self, patience_s: float | None = None) -> None:
-        """Wait for the first delta, or the end; with ``patience_s`` not longer than that, once the prompt is known.
+        """Wait for the first delta, or the end; with ``patience_s`` not longer than that, once the
+        prompt is known.
         Raises the call's error if it failed before that."""
         clock = asyncio.get_running_loop().time
         until = None if patience_s is None else clock() + patience_s

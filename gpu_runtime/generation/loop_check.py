@@ -1,4 +1,5 @@
-"""Which histories of calls, their results and thoughts are refused: those of which a model would not see all."""
+"""Which histories of calls, their results and thoughts are refused: those of which a model would
+not see all."""
 
 from collections.abc import Sequence
 from typing import Any

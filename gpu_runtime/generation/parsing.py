@@ -173,7 +173,10 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
         return unsupported(field, code=code)
     if missing := _missing_sense(field, body):
         return BadRequest(
-            f"{field}: this model has no {missing}", hint="Send text parts alone.", param=field, openai_code=code
+            f"{field}: this model has no {missing}",
+            hint="Send text parts alone.",
+            param=field,
+            openai_code=code,
         )
     message = best["msg"].removeprefix("Value error, ")
     if not field:  # what does not fit together: the option is named first

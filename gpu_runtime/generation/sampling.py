@@ -60,7 +60,8 @@ def stopped_by(request: SampledRequest, answer: Completion) -> str | int | None:
 
 
 def numbers_check(delta: Delta) -> None:
-    """Raises CallFailed where the engine computed no number for a token: nothing of such a call is kept."""
+    """Raises CallFailed where the engine computed no number for a token: nothing of such a call is
+    kept."""
     wrong = next((lp for lp in (*delta.logprobs_T, *delta.raw_logprobs_T) if not math.isfinite(lp)), None)
     if wrong is not None:
         raise CallFailed(

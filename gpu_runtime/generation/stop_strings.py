@@ -1,4 +1,4 @@
-"""Stop strings of answers that may think: they end an answer behind its thoughts, and not inside them.
+"""Stop strings of answers that may think: they end an answer behind its thoughts alone.
 
 An engine looks for them in all of its text; thoughts may quote what is to come.
 """
@@ -15,19 +15,27 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class StopStrings:
-    """Cuts one answer's deltas where the first of ``stops`` is whole, as vLLM does: the text ends before
-    it, the tokens with it. ``reader`` finds where thoughts end; before ``min_tokens`` nothing stops."""
+    """Cuts one answer's deltas where the first of ``stops`` is whole, as vLLM does: the text ends
+    before it, the tokens with it. ``reader`` finds where thoughts end; before ``min_tokens``
+    nothing stops."""
 
     def __init__(
-        self, stops: Sequence[str], reader: AnswerParser | HarmonyParser, decode: Decode, *, min_tokens: int = 0
+        self,
+        stops: Sequence[str],
+        reader: AnswerParser | HarmonyParser,
+        decode: Decode,
+        *,
+        min_tokens: int = 0,
     ) -> None:
-        self._stops, self._reader, self._decode, self._min_tokens = stops, reader, decode, min_tokens
+        self._stops, self._reader, self._decode = stops, reader, decode
+        self._min_tokens = min_tokens
         self._text, self._shown = "", 0
         self._ids: list[int] = []
         self._from: int | None = None  # where in the text the next one may begin; None inside thoughts
 
     def cut(self, delta: Delta) -> list[Delta]:
-        """``delta`` without what may be the beginning of a stop string, and with what was held back."""
+        """``delta`` without what may be the beginning of a stop string, and with what was held
+        back."""
         known = len(self._ids)
         self._text += delta.text
         self._ids += delta.token_ids_T

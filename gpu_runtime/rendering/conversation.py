@@ -8,7 +8,14 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.history.continued import Answered
 from gpu_runtime.rendering.history.signatures import signature_of
-from gpu_runtime.rendering.messages import SIGNATURE, chain, extended, normal_answer, normal_tool, plain
+from gpu_runtime.rendering.messages import (
+    SIGNATURE,
+    chain,
+    extended,
+    normal_answer,
+    normal_tool,
+    plain,
+)
 from gpu_runtime.rendering.system_text import accounting
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -155,8 +162,9 @@ class Conversation:
         self._prompts.add(name)
 
     def _echoed(self, name: str, message: dict[str, Any]) -> ReusablePrefix | None:
-        """The recorded answer that ``message`` is, after the conversation ``name``: by the signature of its thoughts,
-        by its tool-call ids, of equal ones that which was given there, then by its text."""
+        """The recorded answer that ``message`` is, after the conversation ``name``: by the
+        signature of its thoughts, by its tool-call ids, of equal ones that which was given there,
+        then by its text."""
         ids = _call_ids(message)
         signed = self._by_signature.get(message.get(SIGNATURE, ""))
         if signed is not None and _says_the_same(message, signed, ids):

@@ -45,8 +45,8 @@ class _Echoed(Strict):
 
 
 def arguments_of_call(value: Any) -> Any:
-    """A call's arguments as an object, in whichever form a client sends them back: none are an empty
-    one. Raises ValueError for what is no object.
+    """A call's arguments as an object, in whichever form a client sends them back: none are an
+    empty one. Raises ValueError for what is no object.
 
     Text that begins as an object and is none stays as it is: an answer that max_tokens cut has such
     arguments. ``Conversation.recognise`` takes it back from where it came, and refuses any other.
@@ -188,8 +188,8 @@ def normal(message: Message) -> dict[str, Any]:
 
 
 def as_sent(message: dict[str, Any]) -> dict[str, Any]:
-    """A message that ``normal`` made, as a client sends it: ``normal`` of it is the same again, without a
-    signature."""
+    """A message that ``normal`` made, as a client sends it: ``normal`` of it is the same again,
+    without a signature."""
     calls = [
         call | {"function": call["function"] | {"arguments": _as_text(call["function"]["arguments"])}}
         for call in message.get("tool_calls", [])

@@ -14,8 +14,8 @@ from typing import Any
 
 OPENING, CLOSING = "<system>\n", "\n</system>"
 BETWEEN = "\n\n"
-# A line in the form of a header of its own: Claude Code 2.1.332 begins with x-anthropic-billing-header, parts of which
-# differ from call to call.
+# A line in the form of a header of its own: Claude Code 2.1.332 begins with
+# x-anthropic-billing-header, parts of which differ from call to call.
 ACCOUNTING = re.compile(r"x(?:-[a-z0-9]+){2,}:[^\n]*", re.IGNORECASE)
 USER, ASSISTANT, FIRST, LATER = "probing u7", "probing a7", "probing f7", "probing s7"
 Message = dict[str, Any]

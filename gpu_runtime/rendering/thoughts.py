@@ -99,8 +99,8 @@ class ThoughtSplitter:
 
 
 def probed(write: Write, prompt: str) -> ThoughtFormat | None:
-    """Where thoughts stand in an answer to ``prompt``: as the template writes those of a message, or
-    opens a turn with them."""
+    """Where thoughts stand in an answer to ``prompt``: as the template writes those of a message,
+    or opens a turn with them."""
     if found := OPENED.search(prompt):
         return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
     answer = {"role": "assistant", "content": PROBE * 2, "reasoning_content": PROBE_THOUGHT}
@@ -114,7 +114,8 @@ def probed(write: Write, prompt: str) -> ThoughtFormat | None:
 
 
 def probed_end(thoughts: ThoughtFormat | None, write: Write, prompt: str) -> str:
-    """The rest of thoughts that ``prompt`` opens, as the template writes it of an answer that has none."""
+    """The rest of thoughts that ``prompt`` opens, as the template writes it of an answer that has
+    none."""
     if thoughts is None or not thoughts.begins_inside:
         return ""
     written = write([*user(), {"role": "assistant", "content": PROBE * 2}])

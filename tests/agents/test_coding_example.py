@@ -45,9 +45,14 @@ async def test_the_reward_is_the_share_of_tests_that_pass(
         places = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "sdk")}
         options = ["--agent", agent, "--tasks", "intervals", "--length", str(ROOM["max_context_length"])]
         said = await program_output(
-            sys.executable, "-B", str(EXAMPLE / "dry_run.py"), *options, cwd=tmp_path,
-            env=ENVIRONMENT | address | places | {"OPENAI_MODEL": MODEL}, deadline_s=RUN_S,
-        )  # fmt: skip
+            sys.executable,
+            "-B",
+            str(EXAMPLE / "dry_run.py"),
+            *options,
+            cwd=tmp_path,
+            env=ENVIRONMENT | address | places | {"OPENAI_MODEL": MODEL},
+            deadline_s=RUN_S,
+        )
         assert said.strip() == f"intervals: reward {reward}"
         assert timelines_of(gateway.journal.calls.of_episode(begun["episode_id"])) == [[0, 1]]
         await check_record(gateway, begun["episode_id"], gateway.engine.requests)

@@ -7,9 +7,15 @@ from tinkerscript.episodes.agent_environment import AGENTS, agent_environment
 from tinkerscript.wire.episodes import EpisodeBegun
 
 BEGUN = EpisodeBegun(
-    episode_id="epi_1", api_key="tml-ep-1", base_url="https://lab.example.org/openai/v1", model="base",
-    policy_version=0, idle_timeout_s=1.0, deadline_s=1.0, max_context_length=32_768,
-)  # fmt: skip
+    episode_id="epi_1",
+    api_key="tml-ep-1",
+    base_url="https://lab.example.org/openai/v1",
+    model="base",
+    policy_version=0,
+    idle_timeout_s=1.0,
+    deadline_s=1.0,
+    max_context_length=32_768,
+)
 OWNERS = {"TINKERSCRIPT_API_KEY": "tml-owner", "ANTHROPIC_AUTH_TOKEN": "another", "PATH": "/bin"}
 
 

@@ -15,9 +15,12 @@ from tinkerscript.exporting.verify import folder_verify
 from tinkerscript.wire.training.model_proof import NAME, TEXTS, digests, thetas
 
 CONFIG = {
-    "model_type": "llama", "dtype": "float32", "torch_dtype": "float32", "rope_theta": 500000.0,
+    "model_type": "llama",
+    "dtype": "float32",
+    "torch_dtype": "float32",
+    "rope_theta": 500000.0,
     "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture

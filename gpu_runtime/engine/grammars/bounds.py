@@ -1,11 +1,12 @@
 """Bounds what a grammar of JSON leaves open: blanks in a row, and the digits of a number.
 
-A model that is sampled under a schema may write blanks or digits until ``max_tokens``: nothing in the
-grammar ends them. So each schema is compiled with at most 8 blanks in a row, and with numbers of at most 18 digits
-before the point, 17 behind it and two in an exponent: more than a double holds. Text is bounded by the
-schema's own ``maxLength``.
+A model that is sampled under a schema may write blanks or digits until ``max_tokens``: nothing in
+the grammar ends them. So each schema is compiled with at most 8 blanks in a row, and with numbers
+of at most 18 digits before the point, 17 behind it and two in an exponent: more than a double
+holds. Text is bounded by the schema's own ``maxLength``.
 
-It is installed wherever vLLM compiles: in the core's process, in the trial's, and where masks are recorded.
+It is installed wherever vLLM compiles: in the core's process, in the trial's, and where masks are
+recorded.
 """
 
 import json

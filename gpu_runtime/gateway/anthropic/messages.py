@@ -65,7 +65,8 @@ async def message_events(prepared: PreparedChat, live: CallStream, created: floa
 
 
 class _Blocks:
-    """Numbers the blocks of one stream: beginning the next one ends the one before, and ``signature`` ends thoughts."""
+    """Numbers the blocks of one stream: beginning the next one ends the one before, and
+    ``signature`` ends thoughts."""
 
     def __init__(self, signature: str) -> None:
         self.begun, self._kind, self._signature = 0, "", signature

@@ -40,7 +40,10 @@ CONTEXT_MANAGEMENT = Label(
 CLIENT_LABELS: Table = (
     Label("user", "API, user: names the end user"),
     Label("safety_identifier", "API, safety_identifier: the same, hashed"),
-    Label("prompt_cache_key", "API, prompt_cache_key: which cache is looked at. Codex 0.171.0 and OpenHands 1.58 do"),
+    Label(
+        "prompt_cache_key",
+        "API, prompt_cache_key: which cache is looked at. Codex 0.171.0 and OpenHands 1.58 do",
+    ),
     Label("prompt_cache_retention", "API, prompt_cache_retention", ("in_memory", "24h")),
     Label("service_tier", "API, service_tier: price and speed", TIERS),
     CONTEXT_MANAGEMENT,
@@ -90,7 +93,8 @@ TEXT_LABELS: Table = (
     Label("best_of", "API of text completions", (1,)),
     Label("suffix", "API of text completions", ("",)),
 )
-# OpenRouter's names for the program that calls, beside the betas. OpenHands 1.58 sends the last two, over LiteLLM.
+# OpenRouter's names for the program that calls, beside the betas. OpenHands 1.58 sends the last
+# two, over LiteLLM.
 HEADERS = ("openai-beta", "http-referer", "x-title")
 TOOLS = ToolTypes(
     known=("function", "custom"),

@@ -109,7 +109,8 @@ def _logprobs(prepared: PreparedChat, answer: Completion, text: str) -> list[dic
     decode, ids = prepared.renderer.decode, answer.token_ids_T
     thoughts = answer.message.get("reasoning_content") or ""
     start = max(0, answer.text.find(text, max(0, answer.text.find(thoughts)) + len(thoughts)))
-    first, end = tokens_until(decode, ids, start + 1) - 1, tokens_until(decode, ids, start + len(text))
+    first = tokens_until(decode, ids, start + 1) - 1
+    end = tokens_until(decode, ids, start + len(text))
     return token_logprobs(prepared.renderer, answer)["content"][first:end] if text else []
 
 

@@ -1,4 +1,5 @@
-"""What a schema leaves without an end: a model may write it until ``max_tokens``, and the call is warned of it."""
+"""What a schema leaves without an end: a model may write it until ``max_tokens``, and the call is
+warned of it."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +9,10 @@ from gpu_runtime.generation.requests import ChatRequest
 
 MAX_NAMED = 8
 WARNING = "nothing ends these but max_tokens"  # a label of the call
-BOUNDS = {"string": ("maxLength", "enum", "const", "pattern", "format"), "array": ("maxItems", "enum", "const")}
+BOUNDS = {
+    "string": ("maxLength", "enum", "const", "pattern", "format"),
+    "array": ("maxItems", "enum", "const"),
+}
 Pending = list[tuple[str, Any]]
 
 

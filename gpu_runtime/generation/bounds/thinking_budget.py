@@ -1,9 +1,11 @@
-"""Ends thoughts after a number of tokens: their closing mark is written, and the answer is sampled on from there.
+"""Ends thoughts after a number of tokens: their closing mark is written, and the answer is sampled
+on from there.
 
 vLLM's own mechanism (``thinking_token_budget``) takes its marks as the engine starts, and does not
 report which tokens it chose. Here an answer is two calls of the engine with the mark between them:
 each sampled token has the log-probability that the engine gave it behind exactly these tokens. Each
-token of the mark was the only choice, as under a grammar: it is context, and nothing is trained on it.
+token of the mark was the only choice, as under a grammar: it is context, and nothing is trained on
+it.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -22,7 +24,8 @@ from gpu_runtime.rendering.thoughts import ThoughtFormat
 
 @dataclass(frozen=True)
 class ThinkingBudget:
-    """``tokens`` of thoughts, which ``closing_ids`` end. ``reader`` makes a parser of one answer."""
+    """``tokens`` of thoughts, which ``closing_ids`` end. ``reader`` makes a parser of one
+    answer."""
 
     tokens: int
     closing_ids: tuple[int, ...]
@@ -79,7 +82,8 @@ class ThinkingBudget:
         last: Delta | None,
         shown: int,
     ) -> AsyncGenerator[Delta, None]:
-        """The closing mark, and what is sampled behind it; ``shown`` characters of ``ids`` have been handed out."""
+        """The closing mark, and what is sampled behind it; ``shown`` characters of ``ids`` have
+        been handed out."""
         left = options.max_tokens - len(ids) - len(self.closing_ids)
         stream = engine.generate(
             f"{name}-rest",
@@ -136,7 +140,8 @@ class ThinkingBudget:
 
 
 def budget_check(request: SampledRequest, thoughts: ThoughtFormat | None, *, has_grammar: bool) -> None:
-    """Raises BadRequest for a budget where nothing can be ended, and beside a grammar, which would begin anew."""
+    """Raises BadRequest for a budget where nothing can be ended, and beside a grammar, which would
+    begin anew."""
     if request.thinking_budget is None:
         return
     if thoughts is None:
@@ -156,7 +161,10 @@ def budget_check(request: SampledRequest, thoughts: ThoughtFormat | None, *, has
 
 
 def budget_of(
-    request: SampledRequest, thoughts: ThoughtFormat | None, renderer: Renderer, reader: Callable[[], AnswerParser]
+    request: SampledRequest,
+    thoughts: ThoughtFormat | None,
+    renderer: Renderer,
+    reader: Callable[[], AnswerParser],
 ) -> ThinkingBudget | None:
     """What ends the thoughts of one answer; None where nothing does."""
     if request.thinking_budget is None or thoughts is None:

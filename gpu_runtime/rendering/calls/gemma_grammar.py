@@ -14,7 +14,8 @@ NOTES = {"$defs", "definitions", "title", "description", "default", "examples", 
 READ = {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref", "additionalProperties"}
 OF_OBJECTS = {"properties", "required", "additionalProperties"}
 MAX_DEPTH = 50  # of values within values, of alternatives and of references: each costs a few frames of the stack
-# An exponent of two digits keeps a number within a double's range; more than 18 digits are no number that is meant.
+# An exponent of two digits keeps a number within a double's range; more than 18 digits are no
+# number that is meant.
 ANYTHING = r"""
 any ::= text | number | "true" | "false" | "null" | list | object
 list ::= "[" (any ("," any)*)? "]"

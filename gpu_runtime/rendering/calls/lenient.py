@@ -1,12 +1,13 @@
-"""Calls with slips, read as vLLM's parsers of these formats read them (0.32): what is trained is then
-what a server makes of the same answer.
+"""Calls with slips, read as vLLM's parsers of these formats read them (0.32): what is trained is
+then what a server makes of the same answer.
 
 - Hermes: what stands between ``<tool_call>`` and the next ``</tool_call>``, or the end, is a call's
   JSON. An argument that quotes the mark makes all of the answer text.
-- XML: a call begins with ``<function=``, with or without ``<tool_call>`` before it, and ends with the
-  next ``</function>``, or the answer. A value ends with the next ``</parameter>``, ``<parameter=`` or
-  the call. Of a name that is given twice the last counts; what stands after and between calls is left
-  out. (vLLM drops a call's last value where nothing closes it, and keeps it in a stream; here it counts.)
+- XML: a call begins with ``<function=``, with or without ``<tool_call>`` before it, and ends with
+  the next ``</function>``, or the answer. A value ends with the next ``</parameter>``,
+  ``<parameter=`` or the call. Of a name that is given twice the last counts; what stands after and
+  between calls is left out. (vLLM drops a call's last value where nothing closes it, and keeps it
+  in a stream; here it counts.)
 - Llama: arguments may be named ``arguments`` too.
 
 In every format a call that stands in thoughts which nothing has closed ends them.

@@ -89,7 +89,10 @@ class Answered(Generic[S]):
 
 
 def _change(
-    read: _Read[Any], messages: Sequence[Message], tools: Sequence[Message], variables: Mapping[str, Any]
+    read: _Read[Any],
+    messages: Sequence[Message],
+    tools: Sequence[Message],
+    variables: Mapping[str, Any],
 ) -> tuple[int, str]:
     """The first message that differs, and why in words."""
     if dict(read.variables) != dict(variables):
@@ -136,7 +139,8 @@ def _pair(before: Message, answer: Message) -> str:
 
 
 def _turns(messages: Sequence[Message]) -> list[str]:
-    """Names of the first turn, of the first two, and so on: without the system's, wherever they stand."""
+    """Names of the first turn, of the first two, and so on: without the system's, wherever they
+    stand."""
     names = [""]
     for message in messages:
         if message["role"] != "system":

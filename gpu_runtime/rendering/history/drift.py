@@ -23,10 +23,14 @@ class Departure:
 
 
 def explain(renderer: Renderer, departure: Departure, prompt_ids: tuple[int, ...]) -> dict[str, Any] | None:
-    """The drift point of the call that reads ``prompt_ids``; None if they hold the source's tokens all the same."""
+    """The drift point of the call that reads ``prompt_ids``; None if they hold the source's tokens
+    all the same."""
     source = departure.source
     seen = source.prompt_ids + source.answer.token_ids_T
-    token = next((i for i, (a, b) in enumerate(zip(seen, prompt_ids, strict=False)) if a != b), len(prompt_ids))
+    token = next(
+        (i for i, (a, b) in enumerate(zip(seen, prompt_ids, strict=False)) if a != b),
+        len(prompt_ids),
+    )
     if token >= len(seen) or prompt_ids[: len(seen)] == seen:
         return None
     saw, renders = _first_difference(*(_around(renderer, ids, token) for ids in (seen, prompt_ids)))

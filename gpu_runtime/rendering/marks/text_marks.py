@@ -1,12 +1,15 @@
-"""Contents of a conversation that hold the letters of a template's marks, encoded as the text that they are.
+"""Contents of a conversation that hold the letters of a template's marks, encoded as the text that
+they are.
 
-A mark is a token that stands for itself wherever its letters are (an end of turn, a channel). What a
-user or a tool wrote opens and ends nothing: before the template writes it, ``BREAK`` is put into each
-mark's letters, and text that holds one is encoded apart from the template's own marks, without any.
+A mark is a token that stands for itself wherever its letters are (an end of turn, a channel). What
+a user or a tool wrote opens and ends nothing: before the template writes it, ``BREAK`` is put into
+each mark's letters, and text that holds one is encoded apart from the template's own marks, without
+any.
 
-Special tokens are marks in every content, and so are others that the template writes around turns. The
-marks around thoughts, calls and results are marks in what a tool returned; elsewhere some of them are
-common words of a prompt ("think in <think> tags") or the layout of an answer, and stay as they are.
+Special tokens are marks in every content, and so are others that the template writes around turns.
+The marks around thoughts, calls and results are marks in what a tool returned; elsewhere some of
+them are common words of a prompt ("think in <think> tags") or the layout of an answer, and stay as
+they are.
 """
 
 import json
@@ -25,12 +28,12 @@ Message = dict[str, Any]
 
 
 class TextMarks:
-    """``added`` are the letters of all tokens of their own, with a pattern of each as it takes in the
-    space beside it; ``special`` are those that no text has. ``turns`` are others that the template
-    writes around turns, ``inner`` around thoughts, calls and results.
+    """``added`` are the letters of all tokens of their own, with a pattern of each as it takes in
+    the space beside it; ``special`` are those that no text has. ``turns`` are others that the
+    template writes around turns, ``inner`` around thoughts, calls and results.
 
-    Example: ``TextMarks({"<|end|>": r"<\\|end\\|>"}, {"<|end|>"}).encode`` reads the last four letters
-    of ``"a<" + BREAK + "|end|>"`` as text.
+    Example: ``TextMarks({"<|end|>": r"<\\|end\\|>"}, {"<|end|>"}).encode`` reads the last four
+    letters of ``"a<" + BREAK + "|end|>"`` as text.
     """
 
     def __init__(
@@ -57,7 +60,8 @@ class TextMarks:
         return broken
 
     def encode(self, text: str, with_marks: Encode, as_text: Encode) -> list[int]:
-        """Ids of ``text``: those parts that hold a break by ``as_text``, all others by ``with_marks``."""
+        """Ids of ``text``: those parts that hold a break by ``as_text``, all others by
+        ``with_marks``."""
         if self._marks is None:
             return with_marks(whole(text))
         ids: list[int] = []
@@ -79,7 +83,8 @@ def whole(text: str) -> str:
 
 
 def added_pattern(token: Any) -> str:
-    """The pattern of an added token of the tokenizers package: some take in the space beside them."""
+    """The pattern of an added token of the tokenizers package: some take in the space beside
+    them."""
     return (r"\s*" if token.lstrip else "") + re.escape(token.content) + (r"\s*" if token.rstrip else "")
 
 
@@ -99,8 +104,8 @@ def _any_of(marks: Set[str]) -> re.Pattern[str] | None:
 
 
 def _longest_of(words: Set[str]) -> str:
-    """A pattern of the longest of ``words``, as a tree of their letters: a tokenizer may have a thousand
-    marks, and a list of them is tried from its beginning at every ``<``."""
+    """A pattern of the longest of ``words``, as a tree of their letters: a tokenizer may have a
+    thousand marks, and a list of them is tried from its beginning at every ``<``."""
     if words == {""}:
         return ""
     rests: dict[str, set[str]] = {}
@@ -127,7 +132,7 @@ NO_MARKS = TextMarks({}, frozenset())
 
 
 def probed(tokenizer: Tokenizer, special: Set[str], *, turns: str, loop: str, thoughts: str) -> TextMarks:
-    """The marks of a template by what it writes: a conversation of plain turns (``turns``), one with
-    a call and its result (``loop``), and the marks around thoughts."""
+    """The marks of a template by what it writes: a conversation of plain turns (``turns``), one
+    with a call and its result (``loop``), and the marks around thoughts."""
     around, in_loop, of_thoughts = ({m for m in tokenizer.added if m in text} for text in (turns, loop, thoughts))
     return TextMarks(tokenizer.added, special & set(tokenizer.added), around, (in_loop - around) | of_thoughts)

@@ -1,7 +1,9 @@
-"""One attempt at each task against any endpoint, which trains nothing: ``python dry_run.py --agent codex``.
+"""One attempt at each task against any endpoint, which trains nothing: ``python dry_run.py --agent
+codex``.
 
-OPENAI_BASE_URL (which ends in /v1), OPENAI_API_KEY and OPENAI_MODEL name the endpoint; Claude Code needs one that takes
-Anthropic's messages there too, as a served model of a TinkerScript server does.
+OPENAI_BASE_URL (which ends in /v1), OPENAI_API_KEY and OPENAI_MODEL name the endpoint; Claude Code
+needs one that takes Anthropic's messages there too, as a served model of a TinkerScript server
+does.
 """
 
 import argparse

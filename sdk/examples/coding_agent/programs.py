@@ -1,7 +1,7 @@
 """How each coding agent is run, from its own package, without a person at it.
 
-They run what the model writes, with the rights of this process: use a container or an account of its own for models
-that you do not trust.
+They run what the model writes, with the rights of this process: use a container or an account of
+its own for models that you do not trust.
 """
 
 import contextlib
@@ -26,32 +26,52 @@ env_key = "EPISODE_KEY"
 wire_api = "responses"
 """
 COMMANDS = {
-    "claude-code": [
-        *("claude", "--allowedTools=Bash,Read,Edit,Write", "--disallowedTools=WebSearch,WebFetch", "-p"),
-    ],
-    "codex": ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
-    "mini-swe-agent": ["mini", "--yolo", "--exit-immediately", "--output", "../trajectory.json", "--task"],
+    "claude-code": "claude --allowedTools=Bash,Read,Edit,Write --disallowedTools=WebSearch,WebFetch -p",
+    "codex": "codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox",
+    "mini-swe-agent": "mini --yolo --exit-immediately --output ../trajectory.json --task",
 }
 
 
 def work(
-    agent: str, prompt: str, folder: Path, environment: Mapping[str, str], *, length: int, timeout_s: float
+    agent: str,
+    prompt: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    length: int,
+    timeout_s: float,
 ) -> str:
-    """What ``agent`` printed. It works in ``folder/repository`` with ``folder/home`` for its own files, and is ended
-    after ``timeout_s`` with all that it started.
+    """What ``agent`` printed. It works in ``folder/repository`` with ``folder/home`` for its own
+    files, and is ended after ``timeout_s`` with all that it started.
 
     Raises RuntimeError for an agent that fails: its attempt is abandoned and no reward of 0.
     """
     home = folder / "home"
     if agent == "codex":
         (home / ".codex").mkdir()
-        config = CODEX.format(model=environment["OPENAI_MODEL"], base_url=environment["OPENAI_BASE_URL"], length=length)
+        config = CODEX.format(
+            model=environment["OPENAI_MODEL"],
+            base_url=environment["OPENAI_BASE_URL"],
+            length=length,
+        )
         (home / ".codex" / "config.toml").write_text(config)
-    variables = {**environment, "HOME": str(home), "CODEX_HOME": str(home / ".codex"), "TERM": "dumb"}
+    variables = {
+        **environment,
+        "HOME": str(home),
+        "CODEX_HOME": str(home / ".codex"),
+        "TERM": "dumb",
+    }
     process = subprocess.Popen(
-        [*COMMANDS[agent], prompt], cwd=folder / "repository", env=variables, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-    )  # fmt: skip
+        [*COMMANDS[agent].split(), prompt],
+        cwd=folder / "repository",
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
         said, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:

@@ -34,14 +34,19 @@ def working_copy() -> Iterator[Path]:
 
 
 def passed(task: str, repository: Path) -> float:
-    """The share of the task's tests that pass, from 0 to 1. The tests are this folder's, whatever became of the
-    agent's."""
+    """The share of the task's tests that pass, from 0 to 1. The tests are this folder's, whatever
+    became of the agent's."""
     shutil.rmtree(repository / "tests", ignore_errors=True)
     shutil.copytree(REPOSITORY / "tests", repository / "tests")
     command = [sys.executable, "-B", "-m", "unittest", f"tests.test_{task}"]
     try:
         done = subprocess.run(
-            command, cwd=repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TESTS_S
+            command,
+            cwd=repository,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TESTS_S,
         )
     except subprocess.TimeoutExpired:
         return 0.0

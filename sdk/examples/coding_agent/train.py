@@ -1,6 +1,7 @@
 """Claude Code, Codex or mini-swe-agent repairs a module, and the module's tests are the reward.
 
-``python train.py --base-model NAME`` trains; ``--agent`` chooses the program, which is installed as its maker says.
+``python train.py --base-model NAME`` trains; ``--agent`` chooses the program, which is installed as
+its maker says.
 """
 
 import argparse
@@ -17,7 +18,14 @@ ATTEMPT_S = 600.0
 def attempt(task: str, episode, *, agent: str, length: int = LENGTH, timeout_s: float = ATTEMPT_S) -> WorkflowOutput:
     """One attempt at ``task``: the reward is the share of its tests that pass."""
     with working_copy() as folder:
-        work(agent, prompt(task), folder, episode.environment(agent), length=length, timeout_s=timeout_s)
+        work(
+            agent,
+            prompt(task),
+            folder,
+            episode.environment(agent),
+            length=length,
+            timeout_s=timeout_s,
+        )
         share = passed(task, folder / "repository")
     return WorkflowOutput(reward=share, is_success=share == 1.0)
 
@@ -30,13 +38,20 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8, help="attempts at one time on this machine")
     arguments = parser.parse_args()
     with TinkerScript(
-        arguments.base_model, name=f"coding agent: {arguments.agent}", grpo_n=8, tasks_per_batch=len(TASKS),
-        max_context_length=LENGTH, max_tokens=2048, learning_rate=1e-6,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name=f"coding agent: {arguments.agent}",
+        grpo_n=8,
+        tasks_per_batch=len(TASKS),
+        max_context_length=LENGTH,
+        max_tokens=2048,
+        learning_rate=1e-6,
+    ) as session:
         report = session.rollouts(
             lambda task, episode: attempt(task, episode, agent=arguments.agent),
-            TASKS, workers=arguments.workers, epochs=arguments.epochs,
-        )  # fmt: skip
+            TASKS,
+            workers=arguments.workers,
+            epochs=arguments.epochs,
+        )
         session.flush()
         print(report)
         print(session.download_tuned_model())

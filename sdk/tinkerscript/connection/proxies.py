@@ -1,9 +1,9 @@
 """Which proxy a connection goes through: the one that was given, else that of the environment.
 
 The variables are read here, and not by httpx: it takes ``NO_PROXY=localhost,[::1]`` for an error,
-and no networks. HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, in small letters too, are URLs of http, https
-and socks5 proxies. NO_PROXY is a list of names (with what is below them), addresses, networks and
-``*``; a name or an address may have a port.
+and no networks. HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, in small letters too, are URLs of http,
+https and socks5 proxies. NO_PROXY is a list of names (with what is below them), addresses, networks
+and ``*``; a name or an address may have a port.
 """
 
 import importlib.util
@@ -21,7 +21,8 @@ NO_PROXY = ("no_proxy", "NO_PROXY")
 
 
 def proxy_for(url: str, given: str | None) -> str | None:
-    """The URL of the proxy for ``url``; None without one. The environment's is never used for this machine itself.
+    """The URL of the proxy for ``url``; None without one. The environment's is never used for this
+    machine itself.
 
     Raises InvalidRequest, naming the option or the variable, for one that cannot be used.
     """
@@ -86,7 +87,8 @@ def _checked(value: str, name: str) -> str:
 
 
 def _goes_past(url: httpx.URL, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether NO_PROXY has the host of ``url``. Raises InvalidRequest for a network that is none."""
+    """Whether NO_PROXY has the host of ``url``. Raises InvalidRequest for a network that is
+    none."""
     name = next((each for each in NO_PROXY if environ.get(each)), None)
     if name is None:
         return bool(urllib.request.proxy_bypass(url.host))  # the system's own list

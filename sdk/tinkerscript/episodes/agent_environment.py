@@ -1,7 +1,8 @@
-"""What an agent that is a program reads of its environment: the episode's address and key, and what keeps it from
-sending anything elsewhere.
+"""What an agent that is a program reads of its environment: the episode's address and key, and what
+keeps it from sending anything elsewhere.
 
-Sources: the packages themselves, Claude Code 2.1.332, Codex 0.171.0, OpenHands CLI (``LLM_*``), mini-swe-agent 2.
+Sources: the packages themselves, Claude Code 2.1.332, Codex 0.171.0, OpenHands CLI (``LLM_*``),
+mini-swe-agent 2.
 """
 
 import os
@@ -19,7 +20,8 @@ Variables = dict[str, str]
 
 
 def agent_environment(begun: EpisodeBegun, agent: str | None, environ: Mapping[str, str] = os.environ) -> Variables:
-    """``environ`` for an agent of the episode; ``agent`` adds what that one reads beyond the usual names.
+    """``environ`` for an agent of the episode; ``agent`` adds what that one reads beyond the usual
+    names.
 
     Raises InvalidRequest for an agent that is not in AGENTS.
     """
@@ -45,8 +47,8 @@ def agent_environment(begun: EpisodeBegun, agent: str | None, environ: Mapping[s
 
 
 def _claude_code(begun: EpisodeBegun, usual: Variables) -> Variables:
-    """Its tool search would change the tools in mid-conversation, and an unknown model has a context of a million
-    tokens to it. Of two keys it asks which one is meant."""
+    """Its tool search would change the tools in mid-conversation, and an unknown model has a
+    context of a million tokens to it. Of two keys it asks which one is meant."""
     del usual["ANTHROPIC_API_KEY"]
     length = begun.max_context_length
     return usual | {
@@ -66,20 +68,28 @@ def _codex(begun: EpisodeBegun, usual: Variables) -> Variables:
 
 
 def _openhands(begun: EpisodeBegun, usual: Variables) -> Variables:
-    return usual | _litellm() | {
-        "LLM_MODEL": f"openai/{begun.model}",
-        "LLM_BASE_URL": begun.base_url,
-        "LLM_API_KEY": begun.api_key,
-    }  # fmt: skip
+    return (
+        usual
+        | _litellm()
+        | {
+            "LLM_MODEL": f"openai/{begun.model}",
+            "LLM_BASE_URL": begun.base_url,
+            "LLM_API_KEY": begun.api_key,
+        }
+    )
 
 
 def _mini_swe_agent(begun: EpisodeBegun, usual: Variables) -> Variables:
-    return usual | _litellm() | {
-        "MSWEA_MODEL_NAME": f"openai/{begun.model}",
-        "MSWEA_CONFIGURED": "true",
-        "MSWEA_COST_TRACKING": "ignore_errors",
-        "MSWEA_SILENT_STARTUP": "1",
-    }  # fmt: skip
+    return (
+        usual
+        | _litellm()
+        | {
+            "MSWEA_MODEL_NAME": f"openai/{begun.model}",
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_COST_TRACKING": "ignore_errors",
+            "MSWEA_SILENT_STARTUP": "1",
+        }
+    )
 
 
 def _litellm() -> Variables:

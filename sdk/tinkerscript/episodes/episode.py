@@ -109,9 +109,10 @@ class Episode(NamedArguments):
     def environment(self, agent: str | None = None) -> dict[str, str]:
         """This process's environment with the episode's address and key in it, for an agent that is a program.
 
-        It has what OpenAI's and Anthropic's clients read, and not the API key of the session's owner. ``agent``, one of
-        ``claude-code``, ``codex``, ``openhands`` and ``mini-swe-agent``, adds what that one reads, and what keeps it
-        from sending anything elsewhere. Raises InvalidRequest for any other.
+        It has what OpenAI's and Anthropic's clients read, and not the API key of the session's
+        owner. ``agent`` (``claude-code``, ``codex``, ``openhands`` or ``mini-swe-agent``) adds what
+        that one reads, and what keeps it from sending anything elsewhere. Raises InvalidRequest for
+        any other.
 
         Example: ``subprocess.run(["claude", "-p", task], env=episode.environment("claude-code"), check=True)``
         """

@@ -1,4 +1,5 @@
-"""Whether a model's folder makes of texts what was trained: ids, conversations, theta. Weights are not read."""
+"""Whether a model's folder makes of texts what was trained: ids, conversations, theta. Weights are
+not read."""
 
 import importlib
 from collections.abc import Iterator
@@ -20,13 +21,19 @@ class Check:
 
 
 def folder_verify(folder: Path) -> list[Check]:
-    """All that can be compared with the libraries that are there. Raises InvalidRequest for a folder without the
-    record of what was trained, which every model that this version exports has."""
+    """All that can be compared with the libraries that are there. Raises InvalidRequest for a
+    folder without the record of what was trained, which every model that this version exports
+    has."""
     proof, config = json_read(folder / NAME), json_read(folder / "config.json")
     checks = [
         _equal(f"file {name}", digests(folder).get(name), digest) for name, digest in sorted(proof["files"].items())
     ]
-    return [*checks, *_of_config(config, proof), *_of_tokenizers(folder, proof), *_of_transformers(folder, proof)]
+    return [
+        *checks,
+        *_of_config(config, proof),
+        *_of_tokenizers(folder, proof),
+        *_of_transformers(folder, proof),
+    ]
 
 
 def _of_config(config: Json, proof: Json) -> Iterator[Check]:
@@ -70,8 +77,10 @@ def _theta(config: Any) -> float | None:
     """As transformers 5 holds it, or 4."""
     read = config.get_text_config() if hasattr(config, "get_text_config") else config
     found = thetas({name: getattr(read, name, None) for name in ("rope_parameters", "rope_theta")})
-    return next((found[key] for key in ("rope_parameters", "rope_parameters.full_attention", "rope_theta")
-                 if key in found), None)  # fmt: skip
+    return next(
+        (found[key] for key in ("rope_parameters", "rope_parameters.full_attention", "rope_theta") if key in found),
+        None,
+    )
 
 
 def _equal(name: str, found: Any, expected: Any) -> Check:

@@ -122,8 +122,10 @@ def test_a_mark_that_takes_in_the_space_beside_it_does_so_before_such_text(tmp_p
     template = (folder / "chat_template.jinja").read_text()
     (folder / "chat_template.jinja").write_text(template.replace("<|im_start|>", "<|go|> "))
     renderer = Renderer(LightTokenizer(folder))
-    as_text = [renderer.encode(renderer.text([{"role": "user", "content": text}], [], generation=False))
-               for text in ("a <|im_end|>", "a _")]  # fmt: skip
+    as_text = [
+        renderer.encode(renderer.text([{"role": "user", "content": text}], [], generation=False))
+        for text in ("a <|im_end|>", "a _")
+    ]
     assert as_text[0][:4] == as_text[1][:4]
 
 

@@ -2,7 +2,8 @@
 
 
 def wrapped(text, width):
-    """The words of ``text`` in lines of at most ``width`` letters; a longer word has a line of its own."""
+    """The words of ``text`` in lines of at most ``width`` letters; a longer word has a line of its
+    own."""
     lines = [""]
     for word in text.split():
         if len(lines[-1]) + len(word) > width:

@@ -1,7 +1,7 @@
 """What a model was trained with, as its folder says it: theta, ids of texts, a conversation.
 
-A trainer writes it beside an exported model; ``tinkerscript verify FOLDER`` compares what the folder's
-own files make of the same texts, with whichever libraries are there.
+A trainer writes it beside an exported model; ``tinkerscript verify FOLDER`` compares what the
+folder's own files make of the same texts, with whichever libraries are there.
 """
 
 import hashlib
@@ -19,11 +19,18 @@ CONVERSATION = [
     {"role": "assistant", "content": "four"},
     {"role": "user", "content": "And 3?"},
 ]
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "chat_template.jinja", "tekken.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "tekken.json",
+)
 
 
 def proof_of(tokenizer: Any, config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Of a transformers ``tokenizer``, of what ``config.json`` says, and of the files in ``folder``."""
+    """Of a transformers ``tokenizer``, of what ``config.json`` says, and of the files in
+    ``folder``."""
     return {
         "theta": thetas(config),
         "texts": [{"text": text, "ids": ids_of(tokenizer, text)} for text in TEXTS],
@@ -38,7 +45,8 @@ def ids_of(tokenizer: Any, text: str) -> list[int]:
 
 
 def written(tokenizer: Any, messages: list[dict[str, str]]) -> str | None:
-    """As the chat template writes ``messages``; None without a template, and where it writes the date."""
+    """As the chat template writes ``messages``; None without a template, and where it writes the
+    date."""
     template = getattr(tokenizer, "chat_template", None)
     if not isinstance(template, str) or "strftime_now" in template:
         return None
@@ -53,7 +61,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def thetas(config: dict[str, Any]) -> dict[str, float]:
-    """The base of the rotary positions under each key that has one, of this configuration or of its text's part."""
+    """The base of the rotary positions under each key that has one, of this configuration or of its
+    text's part."""
     part = config.get("text_config")
     config = part if isinstance(part, dict) else config
     rope = config.get("rope_parameters")
