@@ -92,7 +92,8 @@ export function lastMeasuresQuery(id: string, isLive: boolean) {
   });
 }
 
-const OWN = "metrics/"; // before what agents measured themselves
+/** Before the name of what agents measure themselves: a metric, reward/<part>, rewards_by_agent/<agent>. */
+export const OWN = "metrics/";
 
 /** A point of several steps stands as the last of them. */
 export function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {

@@ -1,4 +1,5 @@
 // What a step measures, in words, and what a rule says.
+import { OWN } from "../../api/metrics";
 import type { MetricRule, StepMetrics } from "../../api/types";
 import { number } from "../../ui/format";
 
@@ -33,9 +34,6 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics">, st
   train_s: "Seconds of training",
   handover_s: "Seconds of the weights’ hand-over",
 };
-
-/** Before the name of what agents measure themselves: a metric, reward/<part>, rewards_by_agent/<agent>. */
-export const OWN = "metrics/";
 
 /** A measure that this console does not know yet has its own name. */
 export function measureName(metric: string): string {

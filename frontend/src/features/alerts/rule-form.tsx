@@ -3,13 +3,14 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { alertRulesQuery, saveRule } from "../../api/alert-rules";
 import { ApiError } from "../../api/errors";
+import { OWN } from "../../api/metrics";
 import type { MetricRule } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { SelectField, TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
-import { MEASURES, OWN } from "./measures";
+import { MEASURES } from "./measures";
 
 /** `rule`: the one to change; null for a new one. */
 export function EditRule({ rule }: { rule: MetricRule | null }) {

@@ -1,5 +1,5 @@
 // The points of a run's curves: its steps, or of a long run the last step of each stretch that was put together, with the stretch's extremes.
-import { stepsOf } from "../../api/metrics";
+import { OWN, stepsOf } from "../../api/metrics";
 import type { MetricColumns, StepMetrics } from "../../api/types";
 import type { Range } from "../../ui/chart-zoom";
 
@@ -49,7 +49,7 @@ export function extremesOf({ steps, read }: Points, name: string): { low: (numbe
 
 /** What a step measured under the name of a column. */
 export function measured(step: StepMetrics | undefined, name: string): number | null {
-  const value = name.startsWith("metrics/") ? step?.metrics?.[name.slice("metrics/".length)] : step?.[name as keyof StepMetrics];
+  const value = name.startsWith(OWN) ? step?.metrics?.[name.slice(OWN.length)] : step?.[name as keyof StepMetrics];
   return typeof value === "number" ? value : null;
 }
 

@@ -1,4 +1,5 @@
 // The steps of a run as the curves of its charts, and what a reader should know of a step that taught nothing.
+import { OWN } from "../../../api/metrics";
 import type { Evaluation, StepMetrics } from "../../../api/types";
 import type { Axis } from "../../../ui/chart-axis";
 import { overlaid, type Series } from "../../../ui/chart-data";
@@ -20,7 +21,7 @@ export function lines(points: Points, wanted: readonly Line[], weight = 0): Seri
   return wanted.map(([label, measure, colour = "--series-1"]) => {
     const raw = points.steps.map((step) => (typeof measure === "function" ? measure(step) : measured(step, measure)));
     const extremes = typeof measure === "string" ? extremesOf(points, measure) : null;
-    const isOwn = typeof measure === "string" && measure.startsWith("metrics/");
+    const isOwn = typeof measure === "string" && measure.startsWith(OWN);
     return { label, colour, ...lineOf(raw, weight), ...extremes, ...(isOwn && { isSparse: raw.includes(null) }) };
   });
 }
