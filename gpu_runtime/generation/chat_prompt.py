@@ -92,7 +92,7 @@ class PreparedChat:
     def cutters(self) -> list[Cutter]:
         """What ends one answer where the engine does not: at a stop string behind thoughts, after its first call."""
         found: list[Cutter] = []
-        if self._stops_sleep:
+        if self._stops_follow_thoughts:
             least = self.request.min_tokens or 0
             found.append(StopStrings(self.request.stops, self.reader(), self.renderer.decode, min_tokens=least))
         is_one_at_most = self.renderer.harmony is not None  # it ends with its first call by itself
@@ -159,7 +159,7 @@ class PreparedChat:
         options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
         if not options.ignore_eos:
             options = replace(options, stop_token_ids=(*options.stop_token_ids, *self.renderer.stop_ids))
-        if self._stops_sleep:
+        if self._stops_follow_thoughts:
             options = replace(options, stop=())
         top = self.request.top_logprobs or 0
         return replace(options, top_logprobs=top, json_schema=schema, structural_tag=grammar)
@@ -204,7 +204,7 @@ class PreparedChat:
         return self.renderer.thoughts_after(self.messages, self.tool_format) if self.forced is None else None
 
     @property
-    def _stops_sleep(self) -> bool:
+    def _stops_follow_thoughts(self) -> bool:
         """Whether the answer may have thoughts, in which stop strings mean nothing."""
         return bool(self.request.stops) and (self._thoughts is not None or self.renderer.harmony is not None)
 

@@ -28,7 +28,7 @@ SENSES = {
     **dict.fromkeys(("input_audio", "audio", "audio_url"), "hearing"),
     **dict.fromkeys(("file", "input_file", "document"), "reader of files"),
 }
-DISCRIMINATOR = re.compile(r"'(\w+)'")  # as pydantic writes the field that tells the kinds apart
+DISCRIMINATOR = re.compile(r"'(\w+)'")  # as pydantic writes the field by which kinds differ
 R = TypeVar("R", bound=BaseModel)
 
 

@@ -39,7 +39,7 @@ class StopStrings:
         known = len(self._ids)
         self._text += delta.text
         self._ids += delta.token_ids_T
-        self._wake(delta)
+        self._begin(delta)
         if found := self._found():
             end, at, stop = min(found)
             kept = next(n for n in range(known, len(self._ids) + 1) if self._holds(n, end)) - known
@@ -59,7 +59,8 @@ class StopStrings:
         begins = [(self._text.find(stop, self._from), stop) for stop in self._stops]
         return [(at + len(stop), at, stop) for at, stop in begins if at >= 0]
 
-    def _wake(self, delta: Delta) -> None:
+    def _begin(self, delta: Delta) -> None:
+        """Stops count from the end of thoughts on, and behind ``min_tokens``."""
         if self._from is None:
             self._reader.more(delta.text, delta.token_ids_T)
             if said := self._reader.said:

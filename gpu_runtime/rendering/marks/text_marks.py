@@ -89,7 +89,7 @@ def added_pattern(token: Any) -> str:
 
 
 def without_added(description: Mapping[str, Any]) -> Backend:
-    """The tokenizer of ``description`` (of a tokenizer.json) that knows no token of its own: all it
+    """The tokenizer of ``description`` (of a tokenizer.json) without tokens of its own: all it
     reads is text, and not the first of its sequence."""
     pre = description.get("pre_tokenizer") or {}
     for part in (pre, *(pre.get("pretokenizers") or [])):

@@ -75,7 +75,7 @@ def view(
 
 
 def verify(folder: Annotated[Path, typer.Argument(help="A downloaded model.")]) -> None:
-    """Check that a model's files say what was trained: ids of texts, the chat template, theta.
+    """Compare a model's files with what was trained: ids of texts, the chat template, theta.
 
     Uses tokenizers and transformers, of whichever versions are installed. Ends with 1 where
     something differs.

@@ -93,7 +93,7 @@ def _mini_swe_agent(begun: EpisodeBegun, usual: Variables) -> Variables:
 
 
 def _litellm() -> Variables:
-    """It asks GitHub for prices unless it is told not to."""
+    """Without this variable it fetches prices from GitHub."""
     return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 

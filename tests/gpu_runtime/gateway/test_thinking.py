@@ -224,7 +224,7 @@ THOUGHT_OF = [
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("family", "text", "read"), THOUGHT_OF)
-async def test_stop_strings_sleep_inside_thoughts(
+async def test_stop_strings_inside_thoughts_stop_nothing(
     tmp_path: Path, family: str, text: str, read: tuple[str, str], stream: bool
 ) -> None:
     async with running_gateway(tmp_path, family=family, max_tokens=128, max_context_length=1024) as gateway:

@@ -1,4 +1,4 @@
-"""What a model was trained with, as its folder says it: theta, ids of texts, a conversation.
+"""What a model was trained with, as its folder records it: theta, ids of texts, a conversation.
 
 A trainer writes it beside an exported model; ``tinkerscript verify FOLDER`` compares what the
 folder's own files make of the same texts, with whichever libraries are there.
@@ -29,7 +29,7 @@ TOKENIZER_FILES = (
 
 
 def proof_of(tokenizer: Any, config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Of a transformers ``tokenizer``, of what ``config.json`` says, and of the files in
+    """Of a transformers ``tokenizer``, of the content of ``config.json``, and of the files in
     ``folder``."""
     return {
         "theta": thetas(config),
