@@ -182,10 +182,10 @@ def test_a_key_is_made_with_limits_and_shows_them(page: Page, server: Server) ->
 
 def check_programs(page: Page, url: str, secret: str) -> None:
     """Of each client: the variables with this server's address and the key, and a program that can be read."""
-    ours, tinker = (f"TINKERSCRIPT_BASE_URL={url}", f"TINKERSCRIPT_API_KEY={secret}"), f"TINKER_API_KEY=tml-{secret}"
+    ours = (f"TINKERSCRIPT_BASE_URL={url}", f"TINKERSCRIPT_API_KEY={secret}")
     said = {
         "OpenAI client": (*ours, "Copy train.py"), "curl": (*ours, "Copy train.sh"),
-        "Tinker client": (f"TINKER_BASE_URL={url}", tinker, "Copy program"),
+        "Tinker client": (f"TINKER_BASE_URL={url}", f"TINKER_API_KEY={secret}", "Copy program"),
     }  # fmt: skip
     for client, (*variables, button) in said.items():
         page.get_by_role("tab", name=client).click()
