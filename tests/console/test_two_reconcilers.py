@@ -17,7 +17,7 @@ pytestmark = pytest.mark.system
 
 DATABASE = "two_reconcilers"  # of the server of tests/on_postgres.py
 ROUND = 10  # sessions of each place
-START_S = 60.0
+START_S = 250.0  # of processes of Django on a machine that does much else
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def start(tmp_path: Path, database: dict[str, str]) -> Iterator[Callable[..., su
         process.wait(25)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_one_leads_all_places_and_the_other_goes_on_when_it_is_killed(start, tmp_path) -> None:
     def launches() -> list[list[str]]:
         path = tmp_path / "launches"
