@@ -78,11 +78,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="choose the tests that start nothing, and hold them to it")
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Quick tests wait for disks and loops half of their time: two to a core fill it."""
-    return 2 * len(os.sched_getaffinity(0)) if config.getoption("--quick") else None
-
-
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.pluginmanager.register(QuickRules(), "quick-rules")
