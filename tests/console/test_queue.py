@@ -96,6 +96,7 @@ entries = st.lists(
 )
 
 
+@pytest.mark.smoke
 @any_speed
 @given(
     entries,
