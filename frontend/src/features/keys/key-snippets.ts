@@ -99,7 +99,7 @@ export function curlProgram(baseModel: string): string {
   const quoted = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", String.raw`'\''`)}'`;
   return `#!/bin/bash
 # Needs curl and jq. Run it as \`bash train.sh\`: its session ends with it.
-set -e
+set -eo pipefail
 api() { curl -sS --fail-with-body -H "Authorization: Bearer $TINKERSCRIPT_API_KEY" -H "Content-Type: application/json" "$@"; }
 SESSIONS=$TINKERSCRIPT_BASE_URL/v1/sessions
 
@@ -108,8 +108,8 @@ SESSION=$(api $SESSIONS -d ${quoted({ base_model: baseModel, config: ONE_GROUP }
 trap 'api -o /dev/null -X POST $SESSIONS/$SESSION/stop' EXIT
 
 for ATTEMPT in ${Array.from({ length: GRPO_N }, (_, number) => number + 1).join(" ")}; do
-  # Where the model is, and a key for it. It is asked for again until the session is up.
-  EPISODE=$(api --retry 30 $SESSIONS/$SESSION/episodes -d ${quoted({ task: "What is 3 + 4?" })})
+  # Where the model is, and a key for it. It is asked for again until the session is up: the last answer counts.
+  EPISODE=$(api --retry 30 $SESSIONS/$SESSION/episodes -d ${quoted({ task: "What is 3 + 4?" })} | jq -cs last)
 
   # What your agent asks the model.
   ANSWER=$(curl -sS --fail-with-body $(jq -r .base_url <<< "$EPISODE")/chat/completions \\
