@@ -50,14 +50,14 @@ class QuickRules:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         self._broken, self._slept_s, self._runs = set(), 0.0, True
-        loaded = HEAVY & set(sys.modules)
+        loaded = len(sys.modules)
         began_s = time.process_time()
         try:
             result = yield
         finally:
             self._runs = False
         took_s = time.process_time() - began_s
-        if loaded != HEAVY & set(sys.modules):
+        if any(name.partition(".")[0] in HEAVY for name in list(sys.modules)[loaded:]):
             return result  # whichever test of a worker is the first pays for the import
         if took_s > CPU_LIMIT_S:
             self._broken.add(f"computes for {took_s:.1f} s")
