@@ -34,7 +34,7 @@ FAMILY = """
 import subprocess, sys, time
 for leave in (False, True):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=leave)
-    print("child", child.pid, flush=True)
+    print(f"child {{child.pid}}", flush=True)  # one write: a runtime's output is not buffered
 {then}
 """
 
