@@ -25,20 +25,19 @@ up:
 	@$(SETUP) runtime model + frontend
 	@$(SERVER) manage.py up
 
-## make test         set-up, the checks, the quick tests, then one case of each kind with its real parts
+## make test         set-up, the checks, the quick tests and one case of each kind with its real parts
 test:
 	@BUILD=cpu $(SETUP) runtime tests model + frontend + browser
 	@$(RUN) tests/checks.py
-	@$(RUN) -m pytest --quick -n auto --maxprocesses 8 --dist worksteal
-	@$(RUN) -m pytest -m "smoke and not nightly and not swift" -n auto --maxprocesses 4 --dist loadfile -rs
+	@$(RUN) -m pytest --quick --smoke -n auto --dist loadfile --no-loadscope-reorder -rfEs
 
 ## make test-all     set-up of everything that a test starts, the checks, then every case
 test-all:
 	@BUILD=cpu $(SETUP) runtime tests model + frontend + browser engines
 	@-$(RUN) tests/environments/build.py swift evaluators cookbook
 	@$(RUN) tests/checks.py
-	@CONSOLE_SCREENSHOTS=$(CURDIR)/.data/screenshots $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rs
-	@$(RUN) -m pytest -m "engine and not nightly" -rs
+	@CONSOLE_SCREENSHOTS=$(CURDIR)/.data/screenshots $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rfEs
+	@$(RUN) -m pytest -m "engine and not nightly" -rfEs
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:

@@ -22,10 +22,20 @@ from django.test import Client, override_settings
 from pytest_django import DjangoDbBlocker, Settings
 
 from support import migrated_database
-from support.quick import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+from support.quick import (
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_xdist_auto_num_workers,
+)
 from support.real_stores import REAL_STORES
 
-__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure"]  # hooks
+__all__ = [  # hooks
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_xdist_auto_num_workers",
+]
 
 if TYPE_CHECKING:
     from console.object_store.client import Store

@@ -1,4 +1,4 @@
-"""`make test` again and again: what its two pytest commands took, and whether a test failed.
+"""`make test` again and again: what its pytest command took, and whether a test failed.
 
     .venv/bin/python tests/runs.py [--runs 20]
 
@@ -83,7 +83,7 @@ def page(runs: list[Run], wanted: int) -> str:
     lines = [
         "# Runs of `make test`",
         "",
-        f"{len(runs)} of {wanted} runs in a row of its pytest commands (`tests/runs.py`), {today}, {machine()}.",
+        f"{len(runs)} of {wanted} runs in a row of its pytest command (`tests/runs.py`), {today}, {machine()}.",
         "",
         "| run | seconds | passed | failed | which |",
         "| --- | --- | --- | --- | --- |",

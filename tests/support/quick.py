@@ -49,6 +49,8 @@ class QuickRules:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        if is_smoke(item):
+            return (yield)
         self._broken, self._slept_s, self._runs = set(), 0.0, True
         loaded = len(sys.modules)
         began_s = time.process_time()
@@ -78,8 +80,15 @@ def is_quick(item: pytest.Item) -> bool:
     return not FIXTURES.intersection(getattr(item, "fixturenames", ()))
 
 
+def is_smoke(item: pytest.Item) -> bool:
+    """Whether a test is the case of its kind that `make test` runs with its real parts."""
+    marks = {mark.name for mark in item.iter_markers()}
+    return "smoke" in marks and not marks & {"nightly", "swift"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="choose the tests that start nothing, and hold them to it")
+    parser.addoption("--smoke", action="store_true", help="choose one case of each kind with its real parts")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -87,7 +96,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(QuickRules(), "quick-rules")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two a core: a test waits for half of its time, for its own loopback or for what it started."""
+    return min(2 * (os.cpu_count() or 1), 8)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
-        items[:] = [item for item in items if is_quick(item)]
+    """Keep the chosen tiers, and begin with the files that start most: they wait while quick ones compute."""
+    quick, smoke = config.getoption("--quick"), config.getoption("--smoke")
+    if not quick and not smoke:
+        return
+    chosen = {item for item in items if (quick and is_quick(item)) or (smoke and is_smoke(item))}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    starting = {item.path for item in chosen if is_smoke(item)}
+    whole = {path for path in starting if path.relative_to(TESTS).parts[0] in FOLDERS}
+    kept = [item for item in items if item in chosen]
+    items[:] = sorted(kept, key=lambda item: (item.path not in whole, item.path not in starting))
