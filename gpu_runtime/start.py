@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 
 from tinkerscript.processes.tracing import tracing_begin, tracing_end
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.runtime import Assignment, RuntimeStage
-from tinkerscript.wire.sessions import SessionKind
+from tinkerscript.wire.runtime import RuntimeStage
 
 from .config import RuntimeConfig
 from .control_plane.agent import Agent
@@ -60,7 +59,9 @@ async def start(
             try:
                 async with pods_held(agent.preempt):
                     await libraries_wait()
-                    await _run(agent, assignment, config, watchdog)
+                    from .run import Runtime  # and all that a session is made of
+
+                    await Runtime(agent, assignment, config, watchdog).run()
             except FinalFault as fault:
                 log.error("%s: %s", fault.code, fault)
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
@@ -78,22 +79,6 @@ async def traced_to_the_end() -> AsyncIterator[None]:
         yield
     finally:
         tracing_end()
-
-
-async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
-    if assignment.kind is SessionKind.TINKER:
-        from .run_tinker import run_tinker
-
-        await run_tinker(agent, assignment, config)
-        return
-    if assignment.kind is SessionKind.SERVING:
-        from .serving.run_serving import run_serving
-
-        await run_serving(agent, assignment, config, watchdog)
-        return
-    from .run import run
-
-    await run(agent, assignment, config, watchdog)
 
 
 def report_end(agent: Agent, error: Exception) -> None:

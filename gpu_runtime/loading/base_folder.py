@@ -32,7 +32,6 @@ async def base_fetched(store: ObjectStore, assignment: Assignment, volume: Path,
     await store.checkpoint_fetch(assignment.serves, folder, on_progress=status.advance)
     if not (folder / "config.json").exists():
         folder = await _merged(assignment, folder, status.advance)
-    status.begin(Phase.LOADING, "loading the engine and the trainer")
     return assignment.model_copy(update={"base_model_path": str(folder)})
 
 

@@ -13,12 +13,16 @@ from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
+from gpu_runtime.engine.vllm_sampler import VllmSampler
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
-from gpu_runtime.placement import engine_loaded, gpus_given, placement_choose
-from gpu_runtime.rehearsal import rehearse
+from gpu_runtime.model_interfaces import ModelTrainer
+from gpu_runtime.placement import both_loaded, engine_loaded, gpus_given, gpus_visible, placement_choose
+from gpu_runtime.rehearsal import rehearse, rehearse_models
+from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.steps.resumed_state import serves_from_state
+from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
 from tinkerscript.wire.runtime import Assignment
@@ -76,3 +80,46 @@ async def open_engine_and_trainer(
                     await comparison.end()
     finally:
         await trainer.close()
+
+
+@asynccontextmanager
+async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
+    """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
+    model, config = assignment.base_model_path, assignment.config
+    if refusal := folder_refusal(Path(model), config):
+        raise ModelUnsupported(refusal)
+    placement = placement_choose(config, gpus_visible())
+    devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement, most=1)
+    trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus)
+
+    async def start() -> VllmSampler:
+        return await VllmSampler.start(
+            model,
+            config,
+            placement.device,
+            gpus=placement.engines()[0],
+            shares_device=placement.shared,
+            memory_share=devices.memory_share,
+        )
+
+    try:
+        async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:
+            with handover_make(f"{assignment.session_id}-rehearsal") as folder:
+                await rehearse_models(engine, trainer, Path(model), folder)
+            yield engine, trainer
+    finally:
+        await trainer.close()
+
+
+@asynccontextmanager
+async def open_engine(assignment: Assignment) -> AsyncIterator[Engine]:
+    """An engine alone, on the first GPU if there is one; its processes end with the block. Raises ModelUnsupported."""
+    folder = assignment.base_model_path
+    if refusal := folder_refusal(Path(folder), assignment.config):
+        raise ModelUnsupported(refusal)
+    gpus = gpus_visible()[:1]
+    engine = await VllmEngine.start(folder, assignment.config, "cuda" if gpus else "cpu", gpus=gpus)
+    try:
+        yield engine
+    finally:
+        await engine.close()

@@ -29,8 +29,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 import httpx  # noqa: E402
 
-from gpu_runtime import run as run_module  # noqa: E402
 from gpu_runtime.journal.journal import Journal  # noqa: E402
+from gpu_runtime.kinds import episodes as episodes_module  # noqa: E402
+from gpu_runtime.loading import tokenizer as tokenizer_module  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
@@ -136,7 +137,7 @@ async def runtime_running(
     async def parts(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
         yield engine, trainer, Comparison()
 
-    run_module.open_engine_and_trainer, run_module.tokenizer_load = parts, LightTokenizer
+    episodes_module.open_engine_and_trainer, tokenizer_module.tokenizer_load = parts, LightTokenizer
     settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)

@@ -18,13 +18,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.modules["torch"] = None  # the fakes need none: a runtime that loads it here by mistake fails at once
 
-from gpu_runtime import run, run_tinker, start  # noqa: E402
+from gpu_runtime import run, start  # noqa: E402
 from gpu_runtime.__main__ import main  # noqa: E402
 from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
+from gpu_runtime.kinds import episodes, serving, tinker  # noqa: E402
+from gpu_runtime.loading import tokenizer  # noqa: E402
 from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402
-from gpu_runtime.serving import run_serving  # noqa: E402
 from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fakes import WEIGHTS, FakeEngine, FakeTrainer  # noqa: E402
 from support.light_tokenizer import LightTokenizer  # noqa: E402
@@ -105,13 +106,12 @@ async def reach(point: str) -> None:
 def run_with_fakes() -> int:
     """The runtime's main; its exit status."""
     (HERE / "pid").write_text(str(os.getpid()))
-    run_tinker.open_sampler_and_trainer, run_tinker.ObjectStore = tinker_fakes_open, WatchedStore
-    run_tinker.tokenizer_load = run_serving.tokenizer_load = LightTokenizer
-    run_serving.open_engine = served_fake_open
+    episodes.open_engine_and_trainer, tinker.open_sampler_and_trainer = fakes_open, tinker_fakes_open
+    serving.open_engine = served_fake_open
+    tokenizer.tokenizer_load, run.ObjectStore = LightTokenizer, WatchedStore
     # Not the fork server either: to import torch and vLLM, of which the fakes use nothing, took most of a core for as
     # long as a short session lives.
     start.imports_begin = lambda: None
-    run.open_engine_and_trainer, run.tokenizer_load, run.ObjectStore = fakes_open, LightTokenizer, WatchedStore
     return main()
 
 

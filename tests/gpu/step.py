@@ -42,8 +42,8 @@ from gpu.workload import (  # noqa: E402
     workload_read,
 )  # fmt: skip
 
-from gpu_runtime import run as run_module  # noqa: E402
 from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.kinds import episodes as episodes_module  # noqa: E402
 from gpu_runtime.loading.both import open_engine_and_trainer  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from support.any_reward import any_reward  # noqa: E402
@@ -159,7 +159,7 @@ async def runtime_open(load: Workload, model: Path, volume: Path, meter: Meter) 
                 meter.attach(engine, trainer)
                 yield engine, trainer, comparison
 
-    run_module.open_engine_and_trainer = parts
+    episodes_module.open_engine_and_trainer = parts
     options: dict[str, Any] = {"trainer_ranks": load.ranks, "micro_batch_tokens": ROW_TOKENS}
     with FakeControlPlane(part_size_bytes=1 << 24) as plane:
         plane_assign(

@@ -15,9 +15,8 @@ from gpu_runtime.archive import parts as archive_parts
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.object_store.journal_replica import JournalReplica
+from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
 from gpu_runtime.object_store.uploads import ObjectStore
-from gpu_runtime.run import open_journal
 from support.archive_checks import check_archive
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import episode_complete, plane_assign, runtime_config
@@ -57,7 +56,7 @@ async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
     async with Agent(runtime_config(plane, volume)) as agent:
         assignment = await agent.register()
         store = ObjectStore(agent)
-        journal = await open_journal(assignment, store, volume)
+        journal = await journal_open(assignment, store, volume)
         call = agent.call
 
         async def call_and_tick(path, *arguments, **options):

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from gpu_runtime import run as run_module
 from gpu_runtime.archive.on_failure import archive_on_failure
 from gpu_runtime.errors import EngineDead, LeaseLost, PlacementImpossible
+from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.start import start
 from gpu_runtime.trajectories import reporter
 from support.archive_checks import check_archive, rows_in
@@ -47,7 +47,7 @@ async def test_what_waits_is_left_to_the_next_runtime_where_there_is_one(plane, 
 
 @pytest.mark.system  # it waits on real clocks
 async def test_a_store_that_takes_nothing_does_not_hide_the_fault_nor_hold_it_up(plane, runtime, monkeypatch) -> None:
-    monkeypatch.setattr(run_module, "archive_on_failure", partial(archive_on_failure, timeout_s=0.5))
+    monkeypatch.setattr(episodes_module, "archive_on_failure", partial(archive_on_failure, timeout_s=0.5))
     monkeypatch.setattr(reporter, "FAREWELL_S", 0.5)
     async with runtime(plane) as it:
         plane.answers["/v1/runtime/uploads"] = (503, error_body("storage_unavailable"))
@@ -77,7 +77,7 @@ async def test_a_session_whose_machine_lost_its_devices_fails_with_all_archived(
         raise PlacementImpossible("no two devices")
         yield
 
-    monkeypatch.setattr(run_module, "open_engine_and_trainer", impossible)
+    monkeypatch.setattr(episodes_module, "open_engine_and_trainer", impossible)
     await asyncio.wait_for(start(runtime_config(plane, it.volume)), 25)
     assert list(check_archive(plane, it.volume).values()) == ["waiting"]
     (failed,) = plane.bodies("/v1/runtime/fail")

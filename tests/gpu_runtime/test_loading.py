@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import pytest
 
-from gpu_runtime import run_tinker as run_tinker_module
 from gpu_runtime.engine.tensor_parallel import EngineDevices
 from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
 from gpu_runtime.loading import both as loading_module
@@ -89,7 +88,7 @@ class LateEngine:
     ("module", "opened", "trainer", "engine"),
     [
         (loading_module, opened_session, "TrainerRanks", "VllmEngine"),
-        (run_tinker_module, run_tinker_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler"),
+        (loading_module, loading_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler"),
     ],
     ids=["session", "Tinker session"],
 )
@@ -164,9 +163,9 @@ async def differs(*arguments: object) -> NoReturn:
 async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(monkeypatch) -> None:
     parts = (("ModelTrainerProcess", TakingTrainer), ("VllmSampler", TakingTrainer), ("rehearse_models", differs))
     for name, value in parts:
-        monkeypatch.setattr(run_tinker_module, name, value)
+        monkeypatch.setattr(loading_module, name, value)
     with pytest.raises(EngineTrainerMismatch, match="they differ"):
-        async with run_tinker_module.open_sampler_and_trainer(make_assignment()):
+        async with loading_module.open_sampler_and_trainer(make_assignment()):
             raise AssertionError("opened without a rehearsal")
 
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from gpu_runtime import __main__ as main_module
-from gpu_runtime import run, run_tinker
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.health.notice import VARIABLE
+from gpu_runtime.kinds import episodes, tinker
 from gpu_runtime.start import start
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
@@ -104,7 +104,7 @@ async def test_no_step_and_no_order_is_begun_any_more(plane: FakeControlPlane, t
         it.batches.next_batch = at_once
         it.agent.checkpoint_orders.put_nowait(CheckpointOrder(checkpoint_id="ckp_1", kind="model"))
         it.agent.preempt()
-        await asyncio.wait_for(run.work(it.agent, it.batches, it.learner), 25)
+        await asyncio.wait_for(episodes.work(it.agent, it.batches, it.learner), 25)
         assert it.points == []
 
 
@@ -122,7 +122,7 @@ async def test_a_model_that_is_ordered_is_left_to_the_next_runtime_between_two_s
 
         it.trainer.reach = taken_away
         order = CheckpointOrder(checkpoint_id="ckp_1", kind="model")
-        await asyncio.wait_for(run.fulfil(it.agent, order, it.batches, it.learner), 25)
+        await asyncio.wait_for(episodes.fulfil(it.agent, order, it.batches, it.learner), 25)
         assert (it.reached("optim_step"), it.reached("export_model")) == (1, 0)
 
 
@@ -139,7 +139,7 @@ async def test_the_models_of_a_tinker_session_are_saved_on_its_volume(
         trainers.append(FakeModelTrainer())
         yield FakeSamplerEngine(), trainers[-1]
 
-    monkeypatch.setattr(run_tinker, "open_sampler_and_trainer", fakes)
+    monkeypatch.setattr(tinker, "open_sampler_and_trainer", fakes)
 
     async def lived(work) -> None:
         agents: list[Agent] = []

@@ -22,9 +22,11 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.learner import Learner
+from gpu_runtime.loading import tokenizer as tokenizer_module
 from gpu_runtime.notifier import ChangeNotifier
-from gpu_runtime.object_store.journal_replica import JournalReplica
+from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
 from gpu_runtime.start import start
 from gpu_runtime.steps.comparison import Comparison
@@ -174,7 +176,7 @@ async def learner_open(
     async with Agent(runtime_config(plane, volume)) as agent:
         assignment = await agent.register()
         store = ObjectStore(agent, patience_s=patience_s)
-        journal = await run_module.open_journal(assignment, store, volume)
+        journal = await journal_open(assignment, store, volume)
         batches = batches_of(journal, assignment.config, disk)
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         replica = JournalReplica(store, journal, volume)
@@ -195,7 +197,7 @@ async def learner_open(
 
 @dataclass
 class Running:
-    """A whole runtime: ``gpu_runtime.run.run`` with its gateway, on fake engine and trainer."""
+    """A whole runtime: ``gpu_runtime.run.Runtime`` with its gateway, on fake engine and trainer."""
 
     plane: FakeControlPlane
     engine: FakeEngine
@@ -291,8 +293,8 @@ async def running(
             await engine.close()
             await trainer.close()
 
-    monkeypatch.setattr(run_module, "open_engine_and_trainer", fakes)
-    monkeypatch.setattr(run_module, "tokenizer_load", LightTokenizer)
+    monkeypatch.setattr(episodes_module, "open_engine_and_trainer", fakes)
+    monkeypatch.setattr(tokenizer_module, "tokenizer_load", LightTokenizer)
     monkeypatch.setattr(run_module, "ObjectStore", partial(ObjectStore, patience_s=patience_s))
     monkeypatch.setattr(agent_module, "HEARTBEAT_S", 0.1)
     beats_before = len(plane.bodies("/v1/runtime/heartbeat"))

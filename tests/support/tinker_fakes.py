@@ -31,6 +31,9 @@ class FakeModelTrainer:
         self.dead = False
         self.calls: list[str] = []
 
+    async def ready(self) -> None:
+        """At once."""
+
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
         await self._at(f"create_model {model_id}")
         assert model_id not in self.models, "a model is made once"

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is not installed: it needs the full set-up, `make test`")
 
 from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.loading.tokenizer import tokenizer_load
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer
-from gpu_runtime.run import tokenizer_load
 from support.light_tokenizer import LightTokenizer
 from support.tiny_tokenizers import TEMPLATES, build_tokenizer
 

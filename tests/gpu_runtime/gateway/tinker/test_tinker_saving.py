@@ -15,9 +15,9 @@ from gpu_runtime.errors import DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker import ledger, work
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
+from gpu_runtime.gateway.tinker.named_store import NamedStore
 from gpu_runtime.health import file_progress, free_room
 from gpu_runtime.object_store.uploads import ObjectStore
-from gpu_runtime.run_tinker import NamedStore
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.tinker_fakes import FolderStore
 from support.tinker_harness import MODEL, Open, Wire, step

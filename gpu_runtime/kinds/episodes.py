@@ -1,0 +1,187 @@
+"""A session of episodes: agents play against its engine, what they played is trained, and the engine takes it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.archive.archive import Archive
+from gpu_runtime.archive.on_failure import archive_on_failure
+from gpu_runtime.background import until_one_fails
+from gpu_runtime.checkpoint_orders import fulfil
+from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.engine.replicas import Replicas
+from gpu_runtime.engine.watched import WatchedEngine
+from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.ledger import Episodes
+from gpu_runtime.episodes.progress import dropped_report, episode_event_report
+from gpu_runtime.errors import StoreFull
+from gpu_runtime.gateway.app import create_app
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.interfaces import Tokenizer, Trainer
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.learner import Learner
+from gpu_runtime.loading.both import open_engine_and_trainer
+from gpu_runtime.loading.tokenizer import renderer_of, tokenizer_reading
+from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
+from gpu_runtime.placement import devices_verify
+from gpu_runtime.rendering.template_check import template_report
+from gpu_runtime.session import Parts, Session, Standing
+from gpu_runtime.steps.comparison import AdmittedCalls, Comparison
+from gpu_runtime.steps.resumed_state import weights_fetched
+from gpu_runtime.trajectories.erasure import EpisodeErasure
+from gpu_runtime.trajectories.reporter import EpisodeReporter
+from gpu_runtime.trajectories.stored_calls import StoredCalls
+from gpu_runtime.weights.handover_folder import handover_folder
+from tinkerscript.wire.runtime import PHASE_WAITING, StopReason
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
+    """Load engine and trainer and build the rest. Raises RuntimeFault: what ends the session is archived first."""
+    assignment, store, volume, advance = session.assignment, session.store, session.volume, session.status.advance
+    session.status.begin(Phase.LOADING, "loading the engine and the trainer")
+    journal = await journal_open(assignment, store, volume)
+    archive = Archive(assignment, store, journal, JournalReplica(store, journal, volume), volume)
+    async with archive_on_failure(session.agent, archive):
+        devices_verify(session.config.gpus)
+        with handover_folder(session.config.session_id, assignment.engine_nodes) as handover:
+            opened = open_engine_and_trainer(assignment, session.config.gpus, advance)
+            fetched = weights_fetched(store, assignment, volume, advance)
+            reading = tokenizer_reading(assignment.base_model_path)
+            async with reading as tokenizer, fetched as weights, opened as (engine, trainer, comparison):
+                watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
+                yield parts_build(
+                    session, journal, archive, watched, trainer, comparison, await tokenizer, handover, weights
+                )
+
+
+def parts_build(
+    session: Session, journal: Journal, archive: Archive, engine: Replicas | WatchedEngine, trainer: Trainer,
+    comparison: Comparison, tokenizer: Tokenizer, handover: Path, weights: Awaitable[Path] | None,
+) -> "EpisodeParts":  # fmt: skip
+    """Every part that needs no loading. Raises ModelUnsupported."""
+    agent, assignment, store, volume = session.agent, session.assignment, session.store, session.volume
+    episodes = Episodes(journal, assignment, on_event=partial(episode_event_report, agent.report))
+    agent.on_event = episodes.notices.add
+    episodes.batches.on_dropped = partial(dropped_report, agent.report)
+    learner = Learner(assignment, volume, handover, agent, store, episodes.batches, engine, trainer, archive)
+    learner.comparison, learner.weights_file = comparison, weights
+    stored = StoredCalls(agent, store, journal)
+    stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
+    episodes.batches.calls.recall, learner.on_committed = stored.recall, stored.prune
+    renderer = renderer_of(tokenizer, assignment.base_model_path, assignment.config)
+    template_report(agent.report, renderer)
+    reporter = EpisodeReporter(assignment.config, agent, store, journal, episodes.batches, tokenizer, volume)
+    episodes.eraser = EpisodeErasure(episodes, archive, reporter, stored, volume).erase
+    calls = AdmittedCalls(engine, comparison)
+    app = create_app(episodes, calls, renderer, assignment, on_fault=session.faults.put_nowait)
+    return EpisodeParts(
+        session=session, app=app, engine=engine, trainer=trainer, clock=engine, waiting=PHASE_WAITING,
+        journal=journal, episodes=episodes, learner=learner, comparison=comparison, archive=archive,
+        reporter=reporter,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeParts(Parts):
+    """What is trained comes from ``episodes`` by way of their batches to ``learner``."""
+
+    journal: Journal
+    episodes: Episodes
+    learner: Learner
+    comparison: Comparison
+    archive: Archive
+    reporter: EpisodeReporter
+
+    async def restore(self) -> int:
+        """Load the last state, and train again what the journal holds after it."""
+        version = await self.learner.restore()
+        await self.episodes.start()
+        return version
+
+    def guarded(self) -> AbstractAsyncContextManager[None]:
+        """What was played is reported and stored, also where a fault ends the runtime."""
+        return self.reporter.flushed_on_failure()
+
+    async def standing(self) -> Standing:
+        """Where the episodes are, and while nothing is trained what the coming batch lacks."""
+        episodes, words = self.episodes, None
+        fields = {"accounting": await episodes.accounting(), "last_activity_at": episodes.open.last_activity_at}
+        if self.session.status.phase.startswith(PHASE_WAITING):
+            words = episodes.batches.phase() + ("" if self.comparison.is_over else "; the trainer is loading")
+        return Standing(words, fields)
+
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """Copies of the journal, rows and documents of episodes, and the comparison of engine and trainer."""
+        self.comparison.calls_begin()
+        interval_s = self.session.assignment.config.journal_interval_s
+        return [
+            self.archive.replica.keep_fresh(interval_s, at_once=self.session.agent.preempted),
+            self.reporter.keep_rows(),
+            self.reporter.keep_documents(),
+            self.comparison.passed(),
+        ]
+
+    @property
+    def judges_trainer(self) -> bool:
+        """A rank that ends in the middle of a step may be out of memory, which is the learner's to judge."""
+        return self.learner.uses_trainer
+
+    async def work(self) -> None:
+        """Train batches and make checkpoints, until the end that was asked for."""
+        await work(self.session.agent, self.episodes.batches, self.learner)
+
+    async def close(self) -> None:
+        """The state where another runtime follows, episodes, archive. A full store is waited for."""
+        await self.episodes.close()
+        while True:
+            try:
+                await self._store_all()
+                break
+            except StoreFull as full:
+                self.session.status.begin(Phase.SAVING, "waiting for room in the object store")
+                log.warning("%s", full)
+        self.journal.close()
+
+    async def _store_all(self) -> None:
+        """On a machine that is taken away the journal first."""
+        agent = self.session.agent
+        is_over = agent.stop_reason is not StopReason.SUSPEND  # no other runtime follows, which would train what waits
+        interval_s = self.session.assignment.config.journal_interval_s
+        async with until_one_fails([self.archive.replica.keep_fresh(interval_s, at_once=agent.preempted)]):
+            if not is_over:
+                await self.learner.save_state(self.episodes.batches.policy_version)
+            await self.learner.settle()
+            await self.reporter.flush()
+        await self.archive.publish(everything=is_over, on_progress=agent.status.advance)
+
+
+async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
+    """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until asked to stop."""
+    batch = asyncio.create_task(batches.next_batch())
+    order = asyncio.create_task(agent.checkpoint_orders.get())
+    stop = asyncio.create_task(agent.stop_requested.wait())
+    try:
+        while not stop.done():
+            # A session whose max_steps is reached gets no batch any more; it still takes orders.
+            over = batch.done() and batch.result() is None
+            await asyncio.wait({order, stop} if over else {batch, order, stop}, return_when=asyncio.FIRST_COMPLETED)
+            is_ending = agent.stop_requested.is_set()  # a full batch is in the journal, whoever trains it
+            if batch.done() and not over and not is_ending and (full := batch.result()):
+                with batches.stepping():
+                    await learner.train(full)
+                batch = asyncio.create_task(batches.next_batch())
+            elif order.done() and not agent.preempted.is_set():
+                await fulfil(agent, order.result(), batches, learner)
+                order = asyncio.create_task(agent.checkpoint_orders.get())
+            agent.status.begin(Phase.WAITING, PHASE_WAITING)
+    finally:
+        for task in (batch, order, stop):
+            task.cancel()

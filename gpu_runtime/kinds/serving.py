@@ -1,0 +1,49 @@
+"""A session that serves a model: an engine and no trainer, and nothing that an end could lose."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from gpu_runtime.engine.watched import WatchedEngine
+from gpu_runtime.gateway.serving import ServedModel
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.loading.both import open_engine
+from gpu_runtime.loading.tokenizer import renderer_load
+from gpu_runtime.placement import devices_verify
+from gpu_runtime.session import Parts, Session, Standing
+from tinkerscript.wire.runtime import PHASE_SERVING
+
+
+@asynccontextmanager
+async def serving_open(session: Session) -> AsyncIterator["ServingParts"]:
+    """Load the engine and build the rest. Raises ModelUnsupported, PlacementImpossible, EngineDead."""
+    assignment = session.assignment
+    session.status.begin(Phase.LOADING, "loading the engine")
+    devices_verify(session.config.gpus)
+    async with open_engine(assignment) as loaded:
+        engine = WatchedEngine(loaded)
+        engine.version = assignment.serves.step if assignment.serves else 0
+        model = ServedModel(
+            engine, renderer_load(assignment.base_model_path, assignment.config), assignment,
+            version=engine.version, on_fault=session.faults.put_nowait,
+        )  # fmt: skip
+        yield ServingParts(
+            session=session, app=model.app(), engine=engine, clock=engine, waiting=PHASE_SERVING, ending="ending",
+            model=model,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingParts(Parts):
+    """``engine`` and the ``model`` that it serves."""
+
+    model: ServedModel
+    engine: WatchedEngine
+
+    async def restore(self) -> int:
+        """Nothing: the engine has loaded the weights that it serves."""
+        return self.engine.version
+
+    async def standing(self) -> Standing:
+        """When the last call was."""
+        return Standing(self.waiting, {"last_activity_at": self.model.last_activity_at})

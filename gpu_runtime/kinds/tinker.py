@@ -1,0 +1,104 @@
+"""A session that a Tinker client drives: no episodes and no batches, but operations of models, and samples."""
+
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.gateway.app import app_of
+from gpu_runtime.gateway.tinker.dialects import DialectRoutes
+from gpu_runtime.gateway.tinker.ledger import Ledger
+from gpu_runtime.gateway.tinker.named_store import NamedStore
+from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
+from gpu_runtime.gateway.tinker.sampling import Samples
+from gpu_runtime.gateway.tinker.work import ModelWork
+from gpu_runtime.gateway.tinker.work_meter import WorkMeter
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.loading.both import open_sampler_and_trainer
+from gpu_runtime.loading.tokenizer import renderer_load
+from gpu_runtime.model_interfaces import ModelTrainer
+from gpu_runtime.object_store.journal_replica import journal_open
+from gpu_runtime.placement import devices_verify
+from gpu_runtime.sampler_interfaces import SamplerEngine
+from gpu_runtime.session import Parts, Session, Standing
+from tinkerscript.wire.runtime import PHASE_TINKER, StopReason
+
+FAREWELL_S = 5.0  # how long the control plane may be away when a runtime that ends reports its last work
+
+
+@asynccontextmanager
+async def tinker_open(session: Session) -> AsyncIterator["TinkerParts"]:
+    """Load engine and trainer and build the rest. Raises RuntimeFault."""
+    session.status.begin(Phase.LOADING, "loading the engine and the trainer")
+    journal = await journal_open(session.assignment, session.store, session.volume)
+    devices_verify(session.config.gpus)
+    async with open_sampler_and_trainer(session.assignment) as (engine, trainer):
+        yield parts_build(session, journal, engine, trainer)
+
+
+def parts_build(session: Session, journal: Journal, engine: SamplerEngine, trainer: ModelTrainer) -> "TinkerParts":
+    """Every part that needs no loading."""
+    assignment, disk, on_fault = session.assignment, JournalExecutor(), session.faults.put_nowait
+    session_id, relay_key = assignment.session_id, assignment.relay_key
+    named = NamedStore(session.agent, session.store, session.volume)
+    trainer.on_progress = session.status.advance
+    samplers = Samplers(journal.models, disk, named, trainer.export_state)
+    work = ModelWork(trainer, named, session.volume / "models", session_id=session_id, sampler_put=samplers.put)
+    ledger = Ledger(journal.models, disk, work)
+    samples = Samples(engine, samplers.find, session_id=session_id, on_fault=on_fault)
+    routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=relay_key)
+    renderer = partial(renderer_load, assignment.base_model_path, assignment.config)
+    dialects = DialectRoutes(engine, samplers.find, renderer, assignment.config, relay_key=relay_key, on_fault=on_fault)
+    meter = WorkMeter()
+    ledger.on_done, ledger.on_again = meter.operation_done, meter.measured
+    samples.on_done, dialects.on_done = meter.sampled, meter.generated
+    return TinkerParts(
+        session=session, app=app_of([*routes.routes(), *dialects.routes()]), engine=engine, trainer=trainer,
+        waiting=PHASE_TINKER, journal=journal, disk=disk, ledger=ledger, samples=samples, dialects=dialects,
+        meter=meter,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TinkerParts(Parts):
+    """``ledger`` does the operations of models, ``samples`` and ``dialects`` what is sampled."""
+
+    journal: Journal
+    disk: JournalExecutor
+    ledger: Ledger
+    samples: Samples
+    dialects: DialectRoutes
+    meter: WorkMeter
+
+    async def restore(self) -> int:
+        """Load the models as the journal has them."""
+        self.session.status.begin(Phase.RESTORING, "loading the models of this session")
+        await self.ledger.restore()
+        return self.ledger.steps_done
+
+    async def standing(self) -> Standing:
+        """What is done for the client, and when it was last heard."""
+        phase, words = Phase.WAITING, self.waiting
+        if not self.ledger.is_idle:
+            phase, words = Phase.TRAINING, "training for a Tinker client"
+        elif not self.samples.is_idle:
+            words = "sampling for a Tinker client"
+        active_at = max(part.last_activity_at for part in (self.ledger, self.samples, self.dialects))
+        fields = {"last_activity_at": active_at, "policy_version": self.ledger.steps_done}
+        return Standing(words, fields, phase)
+
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """The operations, and the account of them."""
+        return [self.ledger.run(), self.meter.run(self.session.agent)]
+
+    async def close(self) -> None:
+        """A state of each model where another runtime follows, and the rest of the account."""
+        await self.samples.close()
+        if self.session.agent.stop_reason is StopReason.SUSPEND:
+            await self.ledger.save_all()
+        await self.meter.tell(self.session.agent, deadline_s=FAREWELL_S)
+        self.disk.close()
+        self.journal.close()

@@ -1,0 +1,110 @@
+"""One session in this process: what all of its parts share, and what run.py needs of the parts of each kind."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+
+from tinkerscript.wire.runtime import Assignment
+
+from .config import RuntimeConfig
+from .control_plane.agent import Agent
+from .control_plane.watchdog import Clock
+from .errors import RuntimeFault
+from .health.deadlines import Phase
+from .health.status import Status
+from .object_store.uploads import ObjectStore
+
+
+@dataclass(frozen=True)
+class Session:
+    """``agent`` and ``store`` act under its lease. ``faults`` takes what a part found that ends the runtime."""
+
+    agent: Agent
+    assignment: Assignment
+    config: RuntimeConfig
+    store: ObjectStore
+    faults: asyncio.Queue[RuntimeFault] = field(default_factory=asyncio.Queue)
+
+    @property
+    def status(self) -> Status:
+        """What the heartbeats report."""
+        return self.agent.status
+
+    @property
+    def volume(self) -> Path:
+        """The folder of this session on this machine."""
+        return self.config.runtime_dir
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a session stands, for the next heartbeat. ``words`` is None while a part that works names its own phase."""
+
+    words: str | None
+    fields: Mapping[str, Any]  # of Status
+    phase: Phase = Phase.WAITING
+
+
+class EngineProcess(Protocol):
+    """As much of an engine as is watched."""
+
+    @property
+    def dead(self) -> bool: ...
+
+    @property
+    def ending(self) -> str: ...
+
+
+class TrainerProcess(Protocol):
+    """As much of a trainer as is watched."""
+
+    @property
+    def dead(self) -> bool: ...
+
+    async def ready(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The parts of a session, built and complete. run.py calls the methods in the order in which they stand here."""
+
+    session: Session
+    app: Starlette
+    engine: EngineProcess
+    trainer: TrainerProcess | None = None
+    clock: Clock | None = None  # beside the session's progress: ends the runtime where it stands still
+    waiting: str  # the phase of a session that is ready, in words
+    ending: str = "saving"  # that of ``close``
+
+    async def restore(self) -> int:
+        """Go on from what is stored, before the first call. Returns the policy version that is served."""
+        return 0
+
+    def guarded(self) -> AbstractAsyncContextManager[None]:
+        """Around all that happens while calls are served."""
+        return nullcontext()
+
+    async def standing(self) -> Standing:
+        """How the session stands, asked for once a second."""
+        raise NotImplementedError
+
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs beside ``work`` without end. The first to raise ends the runtime."""
+        return []
+
+    @property
+    def judges_trainer(self) -> bool:
+        """Whether ``work`` itself finds out what became of a trainer that ends now."""
+        return False
+
+    async def work(self) -> None:
+        """Until the control plane asks for the end."""
+        await self.session.agent.stop_requested.wait()
+
+    async def close(self) -> None:
+        """Store what outlives the runtime. No call is served any more; engine and trainer are still there."""
