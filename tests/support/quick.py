@@ -18,8 +18,8 @@ import pytest
 CPU_LIMIT_S = 4.0  # of one quick test, its fixtures apart: one second on a quiet core; a slow and shared one takes more
 SLEEP_LIMIT_S = 0.25  # in all, of one quick test
 MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
-# Whoever asks for one of these starts what it starts: a store.
-FIXTURES = frozenset({"embedded_s3", "swift_store"})
+# Whoever asks for one of these starts what it starts: a store, containers, jobs.
+FIXTURES = frozenset({"cluster_backend", "docker_backend", "embedded_s3", "slurm_backend", "swift_store"})
 # Folders whose tests are part of `make check`; then those whose tests start whole servers or other packages' programs.
 CHECKED_FOLDERS = ("architecture",)
 FOLDERS = (*CHECKED_FOLDERS, "clients", "docker", "e2e", "gpu", "launching")

@@ -26,6 +26,7 @@ def lines_of(launcher, handle, last: str) -> list[str]:
     return launcher.logs(handle, lines=99)
 
 
+@pytest.mark.smoke
 def test_a_container_has_no_rights_and_none_to_gain(docker_backend: Backend) -> None:
     program = f"id -u; grep -E '^(Cap|NoNewPrivs)' /proc/self/status; touch /x; echo end; {WAIT}"
     launcher, handle = docker_backend.start(program)
@@ -69,6 +70,7 @@ def test_memory_processes_and_logs_are_bounded(docker_backend: Backend) -> None:
     assert bounds["NetworkMode"] not in ("default", "bridge", "host") and not bounds["Privileged"]
 
 
+@pytest.mark.smoke
 def test_runtimes_do_not_reach_one_another(docker_backend: Backend) -> None:
     serve = f"nc -ll -p 7000 -e echo hello & echo up; {WAIT}"
     launcher, first = docker_backend.start(serve)
@@ -227,6 +229,7 @@ def test_a_container_that_was_made_and_not_started_is_gone_and_can_be_started(
     assert launcher.inspect(fresh) == RuntimeStatus("running")
 
 
+@pytest.mark.smoke
 def test_an_engine_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(docker_backend: Backend) -> None:
     launcher, handle = docker_backend.start(f"echo up; {WAIT}")
     unreachable = docker.DockerClient("tcp://127.0.0.1:9", version="1.41", timeout=2)
