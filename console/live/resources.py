@@ -24,10 +24,11 @@ def is_due(*, session_id: str) -> bool:
     return chunk is None or abs(time.time() - chunk.columns["at"][-1]) >= MIN_BETWEEN_S
 
 
-def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: int) -> None:
-    """Add one sample. The caller holds the session's row, so that no other writes to it meanwhile."""
+def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: int) -> ResourceSample | None:
+    """Add one sample; returns the one before it. The caller holds the session's row meanwhile."""
     measures = _measures(sample) | {"store_bytes": store_bytes}
     chunk = _last(session_id)
+    before = None if chunk is None else ResourceSample.model_validate(chunk.latest)
     is_full = chunk is not None and len(chunk.columns["at"]) >= CHUNK_SAMPLES
     if chunk is None or is_full:
         chunk = ResourceChunk(session_id=session_id, columns={"at": []})
@@ -36,6 +37,7 @@ def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: in
     chunk.save()
     if is_full:
         _older_thin(session_id)
+    return before
 
 
 def resource_columns(*, session_id: str, created_at: float, points: int) -> ResourceColumns:

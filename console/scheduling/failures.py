@@ -1,6 +1,7 @@
 """What a session's record says when the reconciler gives it up: a code, what happened, what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F
@@ -12,13 +13,20 @@ LOG_LINES = 40
 GO_ON = "start a new session, from its last state if it has one: that checkpoint's id is given as base_model."
 
 
-def runtime_lost(*, cause: str, restarts: int, lines: Sequence[str]) -> dict[str, str]:
-    """Its runtimes kept ending without a completed step; ``lines``: those that the last one wrote."""
-    tail = "\n".join(lines[-LOG_LINES:])
+def runtime_lost(*, cause: str, fault: Mapping[str, Any], restarts: int, lines: Sequence[str]) -> dict[str, Any]:
+    """Its runtimes kept ending without a completed step.
+
+    ``fault``: why the last one ended, as it reported that itself; ``lines``: those that it wrote.
+    """
+    why = str(fault["cause"]).rstrip(".") if fault else cause
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    its_last = f" Its last line: {last}" if last and not fault else ""
+    go_on = f"Once the cause is gone, {GO_ON}"
     return {
         "code": "runtime_lost",
-        "cause": f"{cause}, after {restarts} restarts without a completed step. Its last lines:\n{tail}",
-        "hint": f"Read the last lines of the runtime's log. Once their cause is gone, {GO_ON}",
+        "cause": f"{why}, after {restarts} restarts without a completed step.{its_last}",
+        "hint": f"{str(fault.get('hint') or 'Read the last lines of the log.').rstrip('.')}. {go_on}",
+        "log": list(lines[-LOG_LINES:]),
     }
 
 

@@ -8,13 +8,17 @@ from typing import Any
 from django.conf import settings
 
 from console.errors import Conflict
+from console.live.models import EventRecord
 from console.scheduling import failures
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.logs import log_keep, log_read
+from console.sessions.alerts.raising import alert_raise
 from console.sessions.models import Session
 from console.sessions.states import Actor
 from console.sessions.transitions import session_move
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.runtime import PHASE_PREEMPTED
 from tinkerscript.wire.sessions import SessionState
 
@@ -57,11 +61,23 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
     if preempted:  # however often machines are taken away, the session itself did not fail
         requeue(session, f"its machine was taken away: {cause}", session.restarts)
         return
+    fault = last_fault(session)
     if session.restarts < settings.MAX_RESTARTS:
         requeue(session, cause, session.restarts + 1)
+        if kind != "stuck":  # which is an alert of its own
+            text = f"Its runtime is started again: {fault['cause'] if fault else cause}"
+            alert_raise(session=session, rule=AlertRule.RESTARTED, text=text, hint=fault.get("hint", ""))
         return
-    failure = failures.runtime_lost(cause=cause, restarts=session.restarts, lines=lines)
+    failure = failures.runtime_lost(cause=cause, fault=fault, restarts=session.restarts, lines=lines)
     move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
+
+
+def last_fault(session: Session) -> dict[str, Any]:
+    """Why the session's last runtime ended, as that one reported it; empty where it could not."""
+    record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
+    began = record.filter(kind=EventKind.STATE, data__to=SessionState.PROVISIONING).values_list("id", flat=True)[:1]
+    told = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*began, 0][0])
+    return told.values_list("data", flat=True).first() or {}
 
 
 def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.alerts.services import alert_raise, alerts_close
+from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
 from console.sessions.models import Alert, Checkpoint, Session

@@ -48,7 +48,8 @@ class Session(models.Model):
     desired = models.CharField(max_length=8, default=Desired.RUN)  # one of Desired
     phase = models.CharField(max_length=200, blank=True)
     failure = models.JSONField(null=True)
-    restarts = models.PositiveIntegerField(default=0)
+    restarts = models.PositiveIntegerField(default=0)  # since its last step: it fails after too many
+    restarts_ever = models.PositiveIntegerField(default=0)  # how often it lost its runtime and was queued again
     tags = models.TextField(blank=True)  # each between bars: one can be looked for with |tag|
     notes = models.TextField(blank=True)
     pinned = models.BooleanField(default=False)
@@ -205,6 +206,7 @@ class Alert(models.Model):
     rule = models.CharField(max_length=20)
     subject = models.CharField(max_length=40, blank=True)  # what of the rule's: which share of which budget
     text = models.CharField(max_length=400)
+    hint = models.CharField(max_length=400, blank=True, default="")  # what to do
     step = models.PositiveIntegerField(null=True)
     at = models.DateTimeField(auto_now_add=True)
     over_at = models.DateTimeField(null=True)
@@ -252,14 +254,15 @@ class Upload(models.Model):
 
 class RuntimeSpan(models.Model):
     """The time in which one runtime held a session: from its registration, before which it may wait in the queue of a
-    cluster, to its last heartbeat. Usage is the sum of these. ``session_id`` and ``key_id`` are no foreign keys: what
-    was used stays used, by whom too."""
+    cluster, to its last heartbeat. Usage is the sum of these. ``session_id``, ``key_id`` and ``base_model`` are no
+    foreign keys: what was used stays used, by whom and of what too."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     session_id = models.CharField(max_length=40)
     key_id = models.CharField(max_length=40, null=True)
     # Who started the session, by hand or by key. None: not a user any more.
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
+    base_model = models.CharField(max_length=400, blank=True, default="")
     lease_sha256 = models.CharField(max_length=64, unique=True)
     gpus = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField()

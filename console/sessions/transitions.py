@@ -1,19 +1,23 @@
 """The one way in which a session's state changes."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from console.errors import Conflict
 from console.live.services import event_record
+from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.states import Actor, is_allowed
 from console.users.models import Project, User
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.reading.trajectories import EpisodeFate
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
@@ -49,7 +53,9 @@ def session_move(
     if lease_sha256 is not None:
         expected["lease_sha256"] = lease_sha256
     now = timezone.now()
-    changes = {"state": target, "phase": phase, "state_since": now, "updated_at": now}
+    changes: dict[str, Any] = {"state": target, "phase": phase, "state_since": now, "updated_at": now}
+    if source in WITH_RUNTIME and target is SessionState.QUEUED:
+        changes["restarts_ever"] = F("restarts_ever") + 1
     if target not in WITH_RUNTIME:
         changes |= NO_LEASE
     with transaction.atomic():
@@ -63,15 +69,22 @@ def session_move(
         event_record(session_id=session_id, kind=EventKind.STATE, data=told)
         data = {"session_id": session_id, "from": source, "to": target, "reason": reason}
         session_announce(session_id=session_id, topic=WebhookTopic.SESSION_STATE, data=data)
-        if target is SessionState.FAILED:
-            failure = fields.get("failure") or {}
-            cause = failure.get("cause", reason)
-            data = {"session_id": session_id, "code": failure.get("code", ""), "cause": cause}
-            session_announce(session_id=session_id, topic=WebhookTopic.SESSION_FAILED, data=data)
         if target.is_terminal:
             checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
-            Alert.objects.filter(session_id=session_id, over_at=None).update(over_at=now)
+            alerts_close(Alert.objects.filter(session_id=session_id))
             open_episodes_end(session_id=session_id)
+        if target is SessionState.FAILED:
+            _failure_tell(session_id, reason, fields.get("failure") or {})
+
+
+def _failure_tell(session_id: str, reason: str, failure: Mapping[str, Any]) -> None:
+    """Tell webhooks that the session failed, and raise the alert, which stands until the session is deleted."""
+    cause = failure.get("cause", reason)
+    data = {"session_id": session_id, "code": failure.get("code", ""), "cause": cause}
+    session_announce(session_id=session_id, topic=WebhookTopic.SESSION_FAILED, data=data)
+    session = Session.objects.only("id").get(id=session_id)
+    text = cause or "No cause was given."
+    alert_raise(session=session, rule=AlertRule.FAILED, text=text, hint=failure.get("hint", ""))
 
 
 def _slot_freed(session_id: str, now: datetime) -> None:

@@ -150,6 +150,7 @@ class SessionFailed(TinkerScriptError):
             code=str(said.get("code", "unknown")),
             cause=str(said.get("cause", self.message)),
             hint=str(said.get("hint", self.hint)),
+            log=[str(line) for line in said.get("log") or []],
         )
 
     @property

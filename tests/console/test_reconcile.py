@@ -80,8 +80,8 @@ def test_a_runtime_that_keeps_dying_fails_with_its_last_lines(world, project):
     world.tick(2)
     assert state_of(session) == SessionState.FAILED
     assert session.failure["code"] == "runtime_lost" and "with code 1" in session.failure["cause"]
-    assert session.failure["cause"].endswith("line 99") and "line 60" in session.failure["cause"]
-    assert "line 59" not in session.failure["cause"] and session.failure["hint"]
+    assert session.failure["cause"].endswith("Its last line: line 99") and session.failure["hint"]
+    assert session.failure["log"] == [f"line {number}" for number in range(60, 100)]
     assert session.launch_handle is None
     world.tick(60)
     assert world.launcher.alive == {}

@@ -1,4 +1,4 @@
-"""Mails of alerts: to the person who started the run, one for all that is new of it.
+"""Mails of alerts: to who started the run, or else to the project's owners, one for all that is new of it.
 
 An alert is marked before its mail is sent: a mail server that fails half-way makes one too few, never one a second.
 """
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from console.sessions.models import Alert, Session
 from console.users.models import Membership, User
+from tinkerscript.wire.account import Role
 
 MAX_A_DAY = 20  # to one person
 OLDEST = timedelta(hours=1)  # what an outage of the mail server held back longer is no news
@@ -28,8 +29,18 @@ def alerts_mail() -> None:
         if not alerts:
             continue
         session = Session.objects.select_related("person").get(id=session_id)
-        if session.person is not None and _may_be_sent(session, session.person):
-            _send(session, session.person, alerts)
+        for person in _readers(session):
+            if _may_be_sent(person):
+                _send(session, person, alerts)
+
+
+def _readers(session: Session) -> list[User]:
+    """Who started the run; the project's owners where that one is not of the project any more."""
+    members = Membership.objects.filter(project=session.project_id, user__isnull=False)
+    if session.person is not None and members.filter(user=session.person).exists():
+        return [session.person]
+    owners = members.filter(role=Role.OWNER).select_related("user").order_by("id")
+    return [owner.user for owner in owners if owner.user is not None]
 
 
 def _is_taken(alert: Alert) -> bool:
@@ -37,12 +48,10 @@ def _is_taken(alert: Alert) -> bool:
     return bool(Alert.objects.filter(id=alert.id, mailed_at=None).update(mailed_at=timezone.now()))
 
 
-def _may_be_sent(session: Session, person: User) -> bool:
-    """Whether there is a mail server, and they are of the project still, with an address and mails left today."""
+def _may_be_sent(person: User) -> bool:
+    """Whether there is a mail server, and they have a proved address and mails left today."""
     if settings.EMAIL_BACKEND.endswith("console.EmailBackend"):
         return False  # no mail server: mails would be lines among those of the server
-    if not Membership.objects.filter(project=session.project_id, user=person).exists():
-        return False
     if settings.ACCOUNT_EMAIL_VERIFICATION != "none" and not _is_proved(person):
         return False
     key = f"alert-mails:{person.pk}:{time.time() // DAY_S:.0f}"
@@ -59,7 +68,7 @@ def _is_proved(person: User) -> bool:
 
 def _send(session: Session, person: User, alerts: list[Alert]) -> None:
     # The name is a person's own words: the id alone is in the mail.
-    said = "\n".join(f"- {alert.text}" for alert in alerts)
+    said = "\n".join(f"- {alert.text}\n  {alert.hint}".rstrip() for alert in alerts)
     send_mail(
         subject=f"{len(alerts)} alerts of run {session.id}" if len(alerts) > 1 else f"An alert of run {session.id}",
         message=f"{said}\n\n{settings.PUBLIC_URL}/sessions/{session.id}\n",

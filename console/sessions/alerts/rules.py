@@ -21,6 +21,8 @@ REWARD_STD = 0.25  # of the spread within a batch: a fall that is small beside i
 LEFT_ENTROPY = 0.2  # of the highest mean
 LONGER = 2.0  # times the shortest mean
 MAX_KL = 0.1  # nats per token, from the policy before a step to the one after (StepMetrics.kl_before)
+MOSTLY_CUT = 0.5  # of the answers
+MOSTLY_LEVEL = 0.75  # of the groups
 MAX_ENGINE_GAP = 0.1  # nats per token (StepMetrics.kl_engine): rounding keeps it under 0.01
 
 Step = Mapping[str, Any]  # StepMetrics as recorded
@@ -87,6 +89,23 @@ def _engine_gap(steps: Sequence[Step], share: float) -> str | None:
     return _above(_values(steps, "kl_engine"), share, MAX_ENGINE_GAP, text)
 
 
+def _truncated(steps: Sequence[Step], share: float) -> str | None:
+    cut = _values(steps, "truncated")[-MEAN_OF:]
+    if len(cut) < MEAN_OF or (mean := fmean(cut)) <= share * MOSTLY_CUT:
+        return None
+    return f"{mean:.0%} of the answers of the last {MEAN_OF} steps were cut off by their length."
+
+
+def _equal_rewards(steps: Sequence[Step], share: float) -> str | None:
+    """Groups whose rewards were all equal: in the batches, and set aside on the way to them."""
+    row = steps[-MEAN_OF:]
+    aside, level, groups = (sum(_values(row, name)) for name in ("groups_replaced", "groups_skipped", "groups"))
+    if len(row) < MEAN_OF or aside + level <= share * MOSTLY_LEVEL * (aside + groups):
+        return None
+    part = (aside + level) / (aside + groups)
+    return f"{part:.0%} of the groups of the last {MEAN_OF} steps had equal rewards, and taught nothing."
+
+
 def _above(values: Sequence[float], share: float, bound: float, text: str) -> str | None:
     if len(values) < MEAN_OF or (mean := fmean(values[-MEAN_OF:])) <= share * bound:
         return None
@@ -97,6 +116,8 @@ RULES: dict[AlertRule, Callable[[Sequence[Step], float], str | None]] = {
     AlertRule.REWARD_COLLAPSE: _reward_collapse,
     AlertRule.ENTROPY_COLLAPSE: _entropy_collapse,
     AlertRule.LENGTH_BLOWUP: _length_blowup,
+    AlertRule.TRUNCATED: _truncated,
+    AlertRule.EQUAL_REWARDS: _equal_rewards,
     AlertRule.KL: _kl,
     AlertRule.ENGINE_GAP: _engine_gap,
 }

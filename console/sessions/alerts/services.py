@@ -1,9 +1,9 @@
-"""Raising alerts, once each until they are over, and who has read them."""
+"""What raises alerts as a run is recorded, and who has read them."""
 
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from statistics import fmean
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
@@ -11,13 +11,12 @@ from django.utils import timezone
 from console.errors import InvalidRequest
 from console.json_numbers import NumberOf
 from console.live.models import EventRecord
-from console.live.services import event_record
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
 from console.sessions.alerts.models import MetricRule
+from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
 from console.sessions.models import Alert, Session
 from console.sessions.selectors import session_get
-from console.sessions.states import ENDED
 from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
 from tinkerscript.wire.events import OWN, EventKind
@@ -29,32 +28,16 @@ from tinkerscript.wire.webhooks import WebhookTopic
 EARLIER = 2000  # steps before the window in which a rule looks for a measure that few steps have
 MAX_UNREAD = 100  # more are not counted
 AGAIN_AFTER = 50  # steps from one alert of a rule to the next
-
-
-def alert_raise(*, session: Session, rule: AlertRule, text: str, subject: str = "", step: int | None = None) -> None:
-    """Raise an alert, and tell record and webhooks, unless the same one about ``subject`` is not over yet.
-
-    None is raised of a session that has ended: nothing would say that it is over.
-    """
-    with transaction.atomic():
-        # Held until the commit: the session does not end meanwhile, and two processes do not raise the same alert.
-        row = Session.objects.select_for_update(no_key=True).filter(id=session.id).exclude(state__in=ENDED)
-        if row.values_list("id", flat=True).first() is None:
-            return
-        alert, is_new = Alert.objects.get_or_create(
-            session=session, rule=rule, subject=subject, over_at=None, defaults={"text": text[:400], "step": step}
-        )
-        if not is_new:
-            return
-        data = {"rule": rule, "text": alert.text, "step": step}
-        event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "alert", **data})
-        announced = {"session_id": session.id, **data}
-        session_announce(session_id=session.id, topic=WebhookTopic.ALERT_RAISED, data=announced)
-
-
-def alerts_close(alerts: QuerySet[Alert]) -> None:
-    """What these say is no longer so."""
-    alerts.filter(over_at=None).update(over_at=timezone.now())
+# Events of runtimes that raise an alert with their own words. Of nothing_to_learn there is no step to look at.
+TOLD_BY_EVENT = {
+    "nothing_to_learn": AlertRule.EQUAL_REWARDS,
+    "episodes_stale": AlertRule.EPISODES_DROPPED,
+    "store_full": AlertRule.DISK,
+    "storage_unavailable": AlertRule.DISK,
+}
+STORE = "store"  # what the alert of a disk is about
+DROPPED_AGAIN = timedelta(hours=1)  # from one alert of dropped episodes to the next
+ALERTED = ("nothing to learn", "step_refused")  # why episodes were dropped: each raises an alert of its own
 
 
 def steps_watch(*, session: Session, new: int) -> None:
@@ -93,20 +76,32 @@ def steps_watch(*, session: Session, new: int) -> None:
                     _drift_announce(session, fmean(step["kl_engine"] for step in last), last[-1]["step"])
 
 
-def refusals_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
-    """Raise ENGINE_GAP for each step among ``entries`` that a gap refused: such a step leaves no measures to look at.
+def events_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
+    """Raise what events among ``entries`` tell: refused steps with a gap, and those of ``TOLD_BY_EVENT``.
 
-    It is over with the first step that is done without a gap, as the rule over steps is.
+    What they say of steps is over with the first step that is done without it, as the rules over steps are.
     """
-    rule = AlertRule.ENGINE_GAP
     for data in (entry.data for entry in entries if entry.kind is EventKind.EVENT):
-        gap, step = data.get("kl_engine"), data.get("step")
-        if data.get("name") != "step_refused" or not isinstance(gap, int | float) or not isinstance(step, int):
+        name, step = data.get("name"), data.get("step", session.policy_version)
+        if not isinstance(step, int) or str(data.get("why", "")).startswith(ALERTED):
             continue
-        if not session.alerts.filter(rule=rule, over_at=None).exists() and _is_due(session, rule, "", step):
-            text = f"Step {step} was refused: a KL of {gap:.3g} between engine and trainer."
-            alert_raise(session=session, rule=rule, text=text, step=step)
-            _drift_announce(session, gap, step)
+        if name == "step_refused" and isinstance(gap := data.get("kl_engine"), int | float):
+            _refusal_raise(session, gap, step)
+        elif rule := TOLD_BY_EVENT.get(str(name)):
+            words = {"text": str(data.get("reason", "")), "hint": str(data.get("hint") or "")}
+            if rule is AlertRule.DISK:
+                alert_raise(session=session, rule=rule, subject=STORE, **words)
+            elif _is_due(session, rule, "", step):
+                alert_raise(session=session, rule=rule, step=data.get("step"), **words)
+
+
+def _refusal_raise(session: Session, gap: float, step: int) -> None:
+    """Raise ENGINE_GAP for a step that a gap refused: such a step leaves no measures to look at."""
+    rule = AlertRule.ENGINE_GAP
+    if not session.alerts.filter(rule=rule, over_at=None).exists() and _is_due(session, rule, "", step):
+        text = f"Step {step} was refused: a KL of {gap:.3g} between engine and trainer."
+        alert_raise(session=session, rule=rule, text=text, step=step)
+        _drift_announce(session, gap, step)
 
 
 def _found(
@@ -179,8 +174,12 @@ def _drift_announce(session: Session, gap: float, step: int) -> None:
 
 def _is_due(session: Session, rule: AlertRule, subject: str, step: int) -> bool:
     """Whether the rule may be raised again: one that comes and goes is told once in AGAIN_AFTER steps."""
+    if rule is AlertRule.EPISODES_DROPPED:  # which names no step
+        since = timezone.now() - DROPPED_AGAIN
+        return not session.alerts.filter(rule=rule, at__gt=since).exists()
     return not session.alerts.filter(rule=rule, subject=subject, step__gt=step - AGAIN_AFTER).exists()
 
 
 def _standing(session: Session) -> QuerySet[Alert]:
-    return Alert.objects.filter(session=session, rule__in=[*RULES, AlertRule.METRIC_RULE], over_at=None)
+    of_steps = [*RULES, AlertRule.METRIC_RULE, AlertRule.EPISODES_DROPPED]
+    return Alert.objects.filter(session=session, rule__in=of_steps, over_at=None)

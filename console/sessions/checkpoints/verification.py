@@ -13,6 +13,7 @@ from django.db import transaction
 from console.errors import StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
+from console.sessions.alerts.raising import checkpoint_alert
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.models import Checkpoint, Removal
 from console.webhooks.services import event_announce
@@ -74,3 +75,4 @@ def checkpoint_give_up(checkpoint: Checkpoint, states: list[CheckpointState], re
             topic=WebhookTopic.CHECKPOINT_FAILED,
             data={"session_id": checkpoint.session_id, "checkpoint_id": checkpoint.id, "reason": reason},
         )
+        checkpoint_alert(session=checkpoint.session, kind=checkpoint.kind, reason=reason)

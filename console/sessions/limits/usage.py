@@ -108,6 +108,7 @@ def span_open(*, session: Session, lease_sha256: str, gpus: int) -> None:
         session_id=session.id,
         key_id=session.key_id,
         person_id=starter,
+        base_model=session.base_model,
         lease_sha256=lease_sha256,
         gpus=gpus,
         started_at=now,

@@ -23,7 +23,8 @@ from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.local_wakes import reconcilers_wake
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
-from console.sessions.alerts.services import alerts_close, refusals_watch, steps_watch
+from console.sessions.alerts.raising import alerts_close
+from console.sessions.alerts.services import events_watch, steps_watch
 from console.sessions.dry_run import engine_nodes
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
@@ -164,8 +165,8 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
         if not any(name in observed and observed[name] != getattr(row, name) for name in SHOWN):
             del renewed["updated_at"]  # nobody is shown another row; and PostgreSQL writes no entry of any index
         Session.objects.filter(id=row.id).update(**renewed)
-        if "policy_version_high" in observed:  # a step that is no replay
-            alerts_close(row.alerts.filter(rule=AlertRule.STUCK))
+        if observed.get("restarts") == 0 and (row.restarts or "policy_version_high" in observed):
+            alerts_close(row.alerts.filter(rule__in=[AlertRule.STUCK, AlertRule.RESTARTED]))
         span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
         sample_record(session=row, sample=body.resources)
         if row.state == SessionState.LOADING and body.state is RuntimeStage.READY:
@@ -205,7 +206,7 @@ def runtime_report(*, session: Session, body: Report) -> None:
         if tokens := sum(int(step["tokens_trained"]) for step in steps):
             Session.objects.filter(id=session.id).update(tokens_trained=F("tokens_trained") + tokens)
         steps_watch(session=row, new=len(steps))
-        refusals_watch(session=row, entries=body.entries)
+        events_watch(session=row, entries=body.entries)
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:

@@ -12,6 +12,8 @@ from console.errors import Conflict, InvalidRequest, NotFound
 from console.live.services import event_record
 from console.object_store import client as object_store
 from console.object_store import free_space
+from console.sessions.alerts.raising import alerts_close
+from console.sessions.alerts.services import STORE
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.checkpoints.verification import checkpoint_give_up, is_small
@@ -25,6 +27,7 @@ from console.users.models import new_id
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, Manifest, ManifestFile
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.runtime import (
     AnyUpload,
     ArchiveUpload,
@@ -106,6 +109,7 @@ def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> Up
             pack_commit(session=session, upload=upload)
         else:
             copy_commit(session=session, upload=upload)
+        _store_works(session)
         return UploadCommitted(checkpoint_id=None)
     if checkpoint.state != CheckpointState.COMMITTED:
         _complete(upload, body)
@@ -113,8 +117,14 @@ def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> Up
             checkpoint_key(checkpoint, MANIFEST), manifest_of(session, checkpoint).model_dump_json().encode()
         )
         _checkpoint_commit(session, checkpoint)
+        _store_works(session)
         _prune(session)
     return UploadCommitted(checkpoint_id=checkpoint.id)
+
+
+def _store_works(session: Session) -> None:
+    """What the object store could not take is over."""
+    alerts_close(session.alerts.filter(rule=AlertRule.DISK, subject=STORE))
 
 
 def _check_paths(body: AnyUpload) -> None:
@@ -250,6 +260,8 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
         )
         if committed != 1:
             return  # another try of the same commit was faster
+        failed = session.alerts.filter(rule=AlertRule.CHECKPOINT_FAILED, subject=checkpoint.kind)
+        alerts_close(failed)
         event_record(
             session_id=session.id,
             kind=EventKind.EVENT,

@@ -1670,7 +1670,7 @@ export interface components {
          * @description What raises an alert. The bounds are in console/sessions/alerts/rules.py.
          * @enum {string}
          */
-        AlertRule: "reward_collapse" | "entropy_collapse" | "length_blowup" | "kl" | "engine_gap" | "stuck" | "budget" | "metric_rule";
+        AlertRule: "reward_collapse" | "entropy_collapse" | "length_blowup" | "kl" | "engine_gap" | "truncated" | "equal_rewards" | "episodes_dropped" | "stuck" | "restarted" | "failed" | "checkpoint_failed" | "disk" | "budget" | "metric_rule";
         /**
          * AlertView
          * @description One alert. It is raised once until it is over; then it may be raised again.
@@ -1681,6 +1681,12 @@ export interface components {
              * Format: date-time
              */
             at: string;
+            /**
+             * Hint
+             * @description What to do.
+             * @default
+             */
+            hint: string;
             /** Id */
             id: number;
             /**
@@ -2979,7 +2985,7 @@ export interface components {
         };
         /**
          * Failure
-         * @description Why a session failed: a stable code, what happened, what to do.
+         * @description Why a session failed: a stable code, what happened, what to do, and the last lines of its runtime.
          */
         Failure: {
             /** Cause */
@@ -2991,6 +2997,12 @@ export interface components {
              * @default
              */
             hint: string;
+            /**
+             * Log
+             * @description What its runtime wrote last, oldest first; none: it failed without one.
+             * @default []
+             */
+            log: string[];
         };
         /**
          * GpuSample
@@ -5042,6 +5054,7 @@ export interface components {
             queue_position: number | null;
             /**
              * Restarts
+             * @description How often it lost its runtime and was queued again, ever.
              * @default 0
              */
             restarts: number;

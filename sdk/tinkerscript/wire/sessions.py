@@ -168,11 +168,12 @@ class SessionPlan(Response):
 
 
 class Failure(Response):
-    """Why a session failed: a stable code, what happened, what to do."""
+    """Why a session failed: a stable code, what happened, what to do, and the last lines of its runtime."""
 
     code: str
     cause: str
     hint: str = ""
+    log: list[str] = Field([], description="What its runtime wrote last, oldest first; none: it failed without one.")
 
 
 class Accounting(Response):
@@ -217,7 +218,7 @@ class SessionView(Response):
     policy_version: int = 0
     reward_mean: float | None = Field(None, description="Mean reward of the latest trained batch.")
     accounting: Accounting = Accounting()
-    restarts: int = 0
+    restarts: int = Field(0, description="How often it lost its runtime and was queued again, ever.")
     tags: list[str] = []
     notes: str = ""
     pinned: bool = False

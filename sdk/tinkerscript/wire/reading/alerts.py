@@ -16,7 +16,14 @@ class AlertRule(StrEnum):
     LENGTH_BLOWUP = "length_blowup"
     KL = "kl"  # a step moved the policy far
     ENGINE_GAP = "engine_gap"  # between the log-probabilities of engine and trainer
+    TRUNCATED = "truncated"  # answers that their length ended
+    EQUAL_REWARDS = "equal_rewards"  # within groups: no gradient in them
+    EPISODES_DROPPED = "episodes_dropped"  # that were ended with a reward, and are not trained
     STUCK = "stuck"
+    RESTARTED = "restarted"  # its runtime ended by itself; until its next step
+    FAILED = "failed"  # the run; until it is deleted
+    CHECKPOINT_FAILED = "checkpoint_failed"  # until one of its kind is saved
+    DISK = "disk"  # the object store's, or the runtime's machine's
     BUDGET = "budget"  # at 50, 80 and 100 %
     METRIC_RULE = "metric_rule"  # one of the project's own; its name begins the text
 
@@ -29,6 +36,7 @@ class AlertView(Response):
     session_name: str
     rule: AlertRule
     text: str = Field(description="What was measured, and against what.")
+    hint: str = Field("", description="What to do.")
     step: int | None
     at: datetime
     over_at: datetime | None = Field(description="When what it says was no longer so.")
