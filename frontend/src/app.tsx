@@ -33,6 +33,7 @@ const client = new QueryClient({
     },
   },
   mutationCache: new MutationCache({
+    onError: whoAmI,
     onSuccess: (_, __, ___, { meta }) => {
       const done = meta?.done;
       if (!done) return;
@@ -40,14 +41,17 @@ const client = new QueryClient({
       void import("./ui/toasts").then(({ showToast }) => { showToast(done); }, () => undefined);
     },
   }),
-  // Signed out elsewhere: asking who we are again leads to the sign-in page.
   queryCache: new QueryCache({
     onError: (error, query) => {
-      const isAccount = query.queryKey[0] === accountQuery.queryKey[0];
-      if (error instanceof ApiError && error.status === 401 && !isAccount) void client.invalidateQueries({ queryKey: accountQuery.queryKey });
+      if (query.queryKey[0] !== accountQuery.queryKey[0]) whoAmI(error);
     },
   }),
 });
+
+/** Signed out elsewhere, or too long ago: asking who we are again offers to sign in. */
+function whoAmI(error: Error) {
+  if (error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: accountQuery.queryKey });
+}
 
 const onUse = (load: () => Promise<ComponentType>) => lazy(async () => ({ default: await load() }));
 const Shell = onUse(loadShell);

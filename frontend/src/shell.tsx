@@ -6,6 +6,7 @@ import { accountQuery } from "./api/account";
 import { ApiError } from "./api/errors";
 import { currentProject } from "./api/project";
 import { AccountMenu } from "./features/account/account-menu";
+import { holdsTyped, SignInAgain, useTypedMarks } from "./features/account/sign-in-again";
 import { AlertCenter } from "./features/alerts/alert-center";
 import { ProjectSwitcher } from "./features/account/project-switcher";
 import { PaletteOpener } from "./palette-opener";
@@ -30,7 +31,9 @@ const NAV_ITEMS = [
 export function Shell() {
   const { data: account, error } = useQuery(accountQuery);
   const here = useLocation();
-  if (error instanceof ApiError && error.status === 401) {
+  useTypedMarks();
+  const isOut = error instanceof ApiError && error.status === 401;
+  if (isOut && !(account && holdsTyped(document))) {
     return <Navigate to={`/signin?next=${encodeURIComponent(here.pathname + here.search)}`} replace />;
   }
   if (!account) {
@@ -68,6 +71,7 @@ export function Shell() {
       </header>
       <OfflineBar />
       <Toaster />
+      {isOut && <SignInAgain email={account.email} />}
       <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
         <RouteErrorBoundary>
           <Suspense fallback={<Loading />}>

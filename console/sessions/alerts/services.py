@@ -88,11 +88,11 @@ def events_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
         if name == "step_refused" and isinstance(gap := data.get("kl_engine"), int | float):
             _refusal_raise(session, gap, step)
         elif rule := TOLD_BY_EVENT.get(str(name)):
-            words = {"text": str(data.get("reason", "")), "hint": str(data.get("hint") or "")}
-            if rule is AlertRule.DISK:
-                alert_raise(session=session, rule=rule, subject=STORE, **words)
-            elif _is_due(session, rule, "", step):
-                alert_raise(session=session, rule=rule, step=data.get("step"), **words)
+            subject = STORE if rule is AlertRule.DISK else ""
+            if rule is not AlertRule.DISK and not _is_due(session, rule, "", step):
+                continue
+            text, hint = str(data.get("reason", "")), str(data.get("hint") or "")
+            alert_raise(session=session, rule=rule, subject=subject, text=text, hint=hint, step=data.get("step"))
 
 
 def _refusal_raise(session: Session, gap: float, step: int) -> None:

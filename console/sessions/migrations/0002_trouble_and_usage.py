@@ -1,8 +1,10 @@
+from typing import Any
+
 from django.db import migrations, models
 from django.db.models import F, OuterRef, Subquery
 
 
-def fill(apps, schema_editor):
+def fill(apps: Any, schema_editor: Any) -> None:
     """Restarts that are known, and the models of spans whose session is still there."""
     session, span = apps.get_model("training", "Session"), apps.get_model("training", "RuntimeSpan")
     session.objects.update(restarts_ever=F("restarts"))

@@ -57,6 +57,13 @@ test("a refusal, a proxy's page and no answer at all each have their words", asy
   expect(await asked()).toBeInstanceOf(ApiError);
 });
 
+test("a request after the sign-in has ended is told so in words for people, and a link's reader in the server's", async () => {
+  const said = { error: { code: "unauthenticated", message: "This request carries no API key.", details: {} } };
+  answering(() => Response.json(said, { status: 401 }));
+  await expect(unwrap(api.GET("/v1/keys"))).rejects.toMatchObject({ status: 401, message: "Your sign-in has ended." });
+  await expect(unwrap(apiByToken("shr_1").GET("/v1/shared"))).rejects.toMatchObject({ status: 401, message: said.error.message });
+});
+
 test("a body that breaks off, a page in the place of JSON and an error that is a text are errors of the API too", async () => {
   const asked = () => unwrap(api.GET("/v1/keys")).catch((error: unknown) => error);
   const broken = () => new ReadableStream({ pull: (body) => { body.error(new DOMException("late", "TimeoutError")); } });

@@ -1,7 +1,7 @@
 // The API as this browser's user: session cookie, CSRF token, deadline, and the API's error body as an exception.
 // Paths, parameters and responses are those of the generated document: one that it does not have fails the type check.
 import createClient, { type Middleware } from "openapi-fetch";
-import { apiError, ApiError, unexpected, unreachable } from "./errors";
+import { apiError, ApiError, signedOut, unexpected, unreachable } from "./errors";
 import { chosenProject } from "./project";
 import type { paths } from "./schema";
 import type { FromServer } from "./types";
@@ -19,6 +19,12 @@ const sessionMiddleware: Middleware = {
     for (const [name, value] of Object.entries(await headers(request.method, schemaPath))) request.headers.set(name, value);
   },
 };
+/** What the server says of such a request is for programs: it speaks of keys. */
+const signedOutMiddleware: Middleware = {
+  onResponse({ response }) {
+    if (response.status === 401) throw signedOut();
+  },
+};
 const errorMiddleware: Middleware = {
   onError: unreachable,
 };
@@ -26,7 +32,7 @@ const errorMiddleware: Middleware = {
 const origin = typeof location === "undefined" ? "http://localhost" : location.origin;
 
 export const api = createClient<paths>({ baseUrl: origin, credentials: "same-origin", fetch: fetchWithin(DEADLINE_MS) });
-api.use(sessionMiddleware, errorMiddleware);
+api.use(sessionMiddleware, signedOutMiddleware, errorMiddleware);
 
 /** The API for somebody who has nothing but a link's token: a sign-in that this browser has is not sent. */
 export function apiByToken(token: string): typeof api {

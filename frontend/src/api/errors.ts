@@ -20,6 +20,10 @@ export function unreachable(): ApiError {
   return new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
 }
 
+export function signedOut(): ApiError {
+  return new ApiError(401, "unauthenticated", "Your sign-in has ended.", "Sign in, then do it again: what you typed is kept.");
+}
+
 /** Whether the same request may be answered otherwise in a moment: no response came, too many, not now, a failure. */
 export function mayPass(error: Error): boolean {
   return error instanceof ApiError && ([0, 408, 409, 429].includes(error.status) || error.status >= 500);

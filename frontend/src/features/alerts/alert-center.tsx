@@ -77,6 +77,7 @@ function AlertEntry({ alert }: { alert: Alert }) {
         </span>
       </p>
       <p className="wrap-anywhere">{visible(alert.text)}</p>
+      {alert.hint && <p className="wrap-anywhere text-muted">{visible(alert.hint)}</p>}
       <Popover.Close asChild>
         <Link to={`/sessions/${alert.session_id}${alert.step === null ? "" : `/steps/${String(alert.step)}`}`} className="block truncate rounded text-accent hover:underline">
           <UserText text={alert.session_name} />

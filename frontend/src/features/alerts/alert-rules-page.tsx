@@ -29,8 +29,8 @@ export function AlertRulesPage() {
     <>
       <PageHeader title="Alert rules">{mayWrite && <EditRule rule={null} />}</PageHeader>
       <p className="mb-4 max-w-prose text-muted">
-        Every run is watched for collapses of reward and entropy, growing completions, KL, a gap between engine and trainer, standstill and its budget. The rules here
-        are compared besides with each step that a run of this project records.
+        Every run is watched for failures, restarts and standstill, failed checkpoints, full disks and its budget, and each of its steps for collapses of reward and
+        entropy, equal rewards, answers cut off or growing, dropped episodes, KL, and a gap between engine and trainer. The rules here are compared with each step besides.
       </p>
       <ErrorNotice error={error ?? remove.error} />
       <div className="rounded-lg border border-line bg-surface">

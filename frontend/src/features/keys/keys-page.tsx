@@ -33,13 +33,14 @@ export function KeysPage() {
             A key is what your program signs in with. Create one, set it in your shell, and paste the loop that comes with it.
           </Empty>
         )}
-        {data && data.items.length > 0 && <KeyTable keys={data.items} />}
+        {data && data.items.length > 0 && <KeyTable keys={data.items} mayRevoke={(key) => project?.role === "owner" || key.created_by === account?.email} />}
       </div>
     </>
   );
 }
 
-function KeyTable({ keys }: { keys: Key[] }) {
+/** `mayRevoke`: an owner every key of the project, others their own. */
+function KeyTable({ keys, mayRevoke }: { keys: Key[]; mayRevoke: (key: Key) => boolean }) {
   const client = useQueryClient();
   const revoke = useMutation({
     meta: { done: "The key is revoked" },
@@ -72,7 +73,7 @@ function KeyTable({ keys }: { keys: Key[] }) {
               <KeyState value={key} />
             </td>
             <td className={`${cell} text-right`}>
-              {!key.revoked_at && (
+              {!key.revoked_at && mayRevoke(key) && (
                 <Confirm
                   trigger={
                     <Button look="quiet" className="h-7" aria-label={`Revoke ${visible(key.name || key.prefix)}`}>

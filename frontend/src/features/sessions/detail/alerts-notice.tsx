@@ -28,7 +28,7 @@ function Standing({ alerts }: { alerts: Alert[] }) {
       <ul className="space-y-1">
         {alerts.map((alert) => (
           <li key={alert.id} className="wrap-anywhere">
-            <span className="font-medium">{alertName(alert.rule)}:</span> {visible(alert.text)}{" "}
+            <span className="font-medium">{alertName(alert.rule)}:</span> {visible(alert.text)} {alert.hint && <span className="text-muted">{visible(alert.hint)} </span>}
             {alert.step !== null && (
               <Link to={`/sessions/${alert.session_id}/steps/${String(alert.step)}`} className="rounded text-accent underline underline-offset-2">
                 step {alert.step}

@@ -29,6 +29,7 @@ import { BudgetPanel } from "./budget-panel";
 import { ChartsPanel } from "./charts-panel";
 import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
 import { ConfigPanel } from "./config-panel";
+import { FailureNotice } from "./failure-notice";
 import { EpisodesDownload } from "./episodes-download";
 import { EvaluationsPanel } from "./evaluations-panel";
 import { QueuePanel } from "./queue-panel";
@@ -147,14 +148,7 @@ const WOKEN: Record<Session["kind"], string> = {
 /** What the user should know first, when anything is. */
 function Attention({ session, budgetEnd }: { session: Session; budgetEnd: BudgetEnd | null }) {
   if (session.failure) {
-    return (
-      <Notice tone="bad" title={`Failed: ${session.failure.code.replaceAll("_", " ")}`}>
-        <p className="max-h-60 overflow-y-auto font-mono text-xs whitespace-pre-wrap" tabIndex={0}>
-          {session.failure.cause}
-        </p>
-        {session.failure.hint && <p className="mt-2 font-medium">{session.failure.hint}</p>}
-      </Notice>
-    );
+    return <FailureNotice failure={session.failure} />;
   }
   if (budgetEnd) {
     return (

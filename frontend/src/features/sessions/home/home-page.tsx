@@ -12,6 +12,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
+import { causeOf } from "../detail/failure-notice";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 import { sparkPoints } from "./sparkline";
@@ -60,7 +61,7 @@ export function HomePage() {
             <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
           </Panel>
           <Panel title="Failed">
-            <Lines page={failed.data?.pages[0]} error={failed.error} none="Nothing failed." text={(one) => one.failure?.code.replaceAll("_", " ") ?? ""} />
+            <Lines page={failed.data?.pages[0]} error={failed.error} none="Nothing failed." text={(one) => (one.failure ? causeOf(one.failure).title : "")} />
           </Panel>
           <Week />
         </div>
