@@ -7,10 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from api.forward import GatewayRequest
 from api.relay.episode_keys import verified_claim
 from api.relay.errors import PREFIX, RelayError, stream_error
 from api.relay.limits import limits
-from api.relay.proxy import ClientGone, CountingSend, RelayedCall, body_read, headers_passed, proxy_until_end
+from api.relay.proxy import ClientGone, CountingSend, body_read, headers_passed, proxy_until_end
 from console.server.logs import logs_bind
 from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 from tinkerscript.processes.tracing import span
@@ -73,8 +74,8 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     with limits.hold(claim.key_id or claim.session_id) as holding:
         body = await body_read(receive, holding)
         headers = headers_passed(scope["headers"])
-        call = RelayedCall(claim.session_id, claim.key_id, scope["method"], url_path, headers, body)
-        await proxy_until_end(call, receive, send)
+        request = GatewayRequest(scope["method"], url_path, headers, body, by_relay_key=False)
+        await proxy_until_end(claim.session_id, claim.key_id, request, receive, send)
 
 
 def _path(scope: dict[str, Any]) -> str:

@@ -1,34 +1,24 @@
-"""One call on its way to a gateway and back.
-
-A request whose connection to the runtime is lost before the client got anything is sent again with the same
-X-Request-Id, so a restart of the runtime looks like a slow response.
-"""
+"""The relay's side of a call: what is read of its client, what is passed on, and how the answer is streamed back."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict
-from yarl import URL
 
-from api.gateway_client import CONNECTION_ERRORS, client
+from api.forward import POLICIES, GatewayRequest, NotReady, forward
+from api.gateway_client import CONNECTION_ERRORS
 from api.relay.callers import caller_check, caller_ended
 from api.relay.errors import RelayError, error_for_state, stream_error
 from api.relay.limits import Holding
 from api.relay.routes import routes
 from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
-from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.selectors import Route
-from tinkerscript.processes.tracing import trace_headers
-from tinkerscript.wire.sessions import SessionState
 
 MAX_BODY_BYTES = 16 << 20
-READY_TIMEOUT_S = 120.0
-POLL_INTERVAL_S = 0.25
-RESENDS = 3  # of requests that a runtime took and died with: more would feed one that this very request kills
 HOP_BY_HOP = {
     "connection",
     "keep-alive",
@@ -70,10 +60,6 @@ class ClientGone(Exception):
     """The client has closed its connection."""
 
 
-class ConnectionLost(Exception):
-    """The runtime took the request, and its connection broke before the client got anything."""
-
-
 class CountingSend:
     """``send`` that records the status and counts the bytes of the response."""
 
@@ -90,25 +76,16 @@ class CountingSend:
         await self.send(message)
 
 
-@dataclass(frozen=True)
-class RelayedCall:
-    """What is passed on: to the gateway of which session, for the key or person of ``caller_id``, which may end it."""
+async def proxy_until_end(
+    session_id: str, caller_id: str, request: GatewayRequest, receive: Receive, send: Send
+) -> None:
+    """To the end of the response, of the client's connection or of the caller's key, whichever comes first.
 
-    session_id: str
-    caller_id: str
-    method: str
-    url_path: str  # at the gateway, with its query
-    headers: CIMultiDict[str]
-    body: bytes
-    by_relay_key: bool = False  # in place of an episode's key among the headers
-    prepare: Callable[[Route], Awaitable[None]] | None = None  # before the call is sent to the gateway there
-
-
-async def proxy_until_end(call: RelayedCall, receive: Receive, send: Send) -> None:
-    """To the end of the response, of the client's connection or of its API key, whichever comes first."""
-    work = asyncio.create_task(_proxy(call, send))
+    ``caller_id`` is the key or the person that began the episode. Raises RelayError.
+    """
+    work = asyncio.create_task(_proxy(session_id, caller_id, request, send))
     gone = asyncio.create_task(_client_gone(receive))
-    ended = asyncio.create_task(caller_ended(call.caller_id))
+    ended = asyncio.create_task(caller_ended(caller_id))
     tasks = {work, gone, ended}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -122,62 +99,31 @@ async def proxy_until_end(call: RelayedCall, receive: Receive, send: Send) -> No
         ended.result()
 
 
-async def _proxy(call: RelayedCall, send: Send) -> None:
-    """Find the gateway, wait until it is ready, and send its response to the client. Raises RelayError."""
-    deadline, losses = time.monotonic() + READY_TIMEOUT_S, 0
-    while True:
-        await caller_check(call.caller_id)
-        route = await routes.get(call.session_id)
+async def _proxy(session_id: str, caller_id: str, request: GatewayRequest, send: Send) -> None:
+    async def session() -> Route:
+        await caller_check(caller_id)
+        route = await routes.get(session_id)
         if error := error_for_state(route):
             raise error
-        if route.state is SessionState.READY and route.address:
-            url = URL(f"http://{route.address}{call.url_path}", encoded=True)
-            try:
-                await _prepare(call, route)
-                await _forward_once(call, url, route, send)
-                return
-            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-                pass  # nothing listens there: the next read of the row gives the reason or the new address
-            except ConnectionLost:
-                losses += 1
-                deadline = time.monotonic() + READY_TIMEOUT_S
-            routes.drop(call.session_id)
-        if time.monotonic() >= deadline or losses > RESENDS:
-            raise RelayError(
-                503,
-                "session_not_ready",
-                f"The session's runtime is {route.state} and did not answer. Try again in a moment.",
-                retry_after_s=1,
-            )
-        await asyncio.sleep(POLL_INTERVAL_S)
+        return route
+
+    try:
+        await forward(session, request, POLICIES["call"], partial(_deliver, send))
+    except NotReady as wait:
+        message = f"The session's runtime is {wait.route.state} and did not answer. Try again in a moment."
+        raise RelayError(503, "session_not_ready", message, retry_after_s=1) from None
 
 
-async def _prepare(call: RelayedCall, route: Route) -> None:
-    """Raises ConnectionLost."""
-    if call.prepare is not None:
-        try:
-            await call.prepare(route)
-        except CONNECTION_ERRORS as error:
-            raise ConnectionLost from error
+async def _deliver(send: Send, response: aiohttp.ClientResponse) -> None:
+    """An event stream is sent chunk by chunk; any other response once it is complete: until then it can be retried.
 
-
-async def _forward_once(call: RelayedCall, url: URL, route: Route, send: Send) -> None:
-    """One try. An event stream is sent chunk by chunk; any other response once it is complete, so it can be retried.
-
-    Raises ConnectionLost only when nothing was sent to the client yet.
+    Raises CONNECTION_ERRORS only when nothing was sent to the client yet.
     """
     is_started = False
-    headers = call.headers.copy()
-    headers.update(trace_headers())
-    if call.by_relay_key:
-        headers["X-Relay-Key"] = relay_key(session_id=route.session_id, lease_sha256=route.lease_sha256)
     try:
-        async with client().request(
-            call.method, url, headers=headers, data=call.body or None, allow_redirects=False
-        ) as response:
+        async with response:
             is_stream = response.content_type == "text/event-stream"
-            chunks = response.content.iter_any() if is_stream else _complete(response)
-            async for chunk in chunks:
+            async for chunk in response.content.iter_any() if is_stream else _complete(response):
                 if not is_started:
                     await send(_start(response))
                     is_started = True
@@ -186,15 +132,12 @@ async def _forward_once(call: RelayedCall, url: URL, route: Route, send: Send) -
                 await send(_start(response))
                 is_started = True
             await send({"type": "http.response.body", "body": b""})
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-        raise
-    except CONNECTION_ERRORS as error:
+    except CONNECTION_ERRORS:
         if not is_started:
-            raise ConnectionLost from error
+            raise
         # Too late to retry; and a client that sees a stream just end takes half a response for a complete one.
-        await send(
-            {"type": "http.response.body", "body": stream_error("The runtime went away in mid-answer.", url.path)}
-        )
+        last = stream_error("The runtime went away in mid-answer.", response.url.path)
+        await send({"type": "http.response.body", "body": last})
 
 
 async def _complete(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

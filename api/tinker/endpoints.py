@@ -18,12 +18,13 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 
+from api.forward import GatewayRequest
 from api.relay.app import Receive, Send, relay, relay_by
 from api.relay.cache import TtlCache
 from api.relay.episode_keys import key_sent
 from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
-from api.relay.proxy import RelayedCall, body_read, headers_passed, proxy_until_end
+from api.relay.proxy import body_read, headers_passed, proxy_until_end
 from api.rest.json_bounds import values_check
 from api.tinker.callers import TinkerCaller, caller_of
 from api.tinker.relaying import runtime_tell
@@ -124,10 +125,8 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         if place.sampler_id is not None:
             headers[SAMPLER_HEADER] = place.sampler_id
             tell = partial(runtime_tell, place.sampler_id)
-        call = RelayedCall(
-            place.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, by_relay_key=True, prepare=tell
-        )
-        await proxy_until_end(call, receive, send)
+        request = GatewayRequest("POST", f"/v1/{name}", headers, body, prepare=tell)
+        await proxy_until_end(place.session_id, caller.key.id, request, receive, send)
 
 
 def _model_of(body: bytes) -> str:

@@ -1,12 +1,11 @@
 """Requests that a runtime serves: their ids are found in the bytes, the bytes are passed on as they came."""
 
-import asyncio
-import time
+from functools import partial
 
 import aiohttp
 from channels.db import database_sync_to_async
 
-from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
+from api.forward import POLICIES, GatewayRequest, NotReady, forward, send
 from api.relay.errors import RelayError, error_for_state
 from api.relay.routes import routes
 from api.rest.parsing import NUL, NUL_PROBLEM
@@ -18,15 +17,10 @@ from api.tinker.refusals import refused, samples_wanted
 from console.errors import InvalidRequest, NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
-from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.selectors import Route
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import field_find, training_head, user_error
 
-# How long a request waits for a runtime that is on its way up; the client's own limits are 45 s and 60 s.
-READY_S = {"retrieve_future": 20.0, "asample": 5.0}
-READY_OTHERWISE_S, POLL_INTERVAL_S = 30.0, 0.1
-ANSWER_S = 40.0
 HEADERS_PASSED = (b"content-type", b"x-request-id")
 REFUSAL = "refusal"  # in place of a call's name: an operation that was refused here, told to its runtime
 PATHS = {REFUSAL: "/tinker/refusals"}
@@ -41,24 +35,40 @@ RELAYED = frozenset(
 async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
     """The runtime's answer. Raises DomainError."""
     session_id, name = await _place(caller, kind, body)
-    deadline = time.monotonic() + READY_S.get(kind, READY_OTHERWISE_S)
-    while True:
-        try:
-            route = await routes.get(session_id)
-        except RelayError:
-            return _ended(kind, body, "The session of this request was deleted.")
-        if error := error_for_state(route):
-            return _ended(kind, body, error.message, has_failed=route.state is SessionState.FAILED)
-        if route.state is SessionState.READY and route.address:
-            try:
-                if name is not None:
-                    await runtime_tell(name, route)
-                return await _send(route, PATHS.get(kind, f"/api/v1/{kind}"), body, headers)
-            except CONNECTION_ERRORS:
-                routes.drop(session_id)  # it is going, gone or on its way back: its row shows it soon
-        if time.monotonic() >= deadline:
-            return await _not_ready(kind, session_id)
-        await asyncio.sleep(POLL_INTERVAL_S)
+    passed = {name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED}
+    prepare = None if name is None else partial(runtime_tell, name)
+    request = GatewayRequest("POST", PATHS.get(kind, f"/api/v1/{kind}"), passed, body, prepare=prepare)
+    try:
+        return await forward(partial(_route, session_id), request, POLICIES.get(kind, POLICIES["tinker"]), _answer)
+    except Ended as end:
+        return _ended(kind, body, end)
+    except NotReady:
+        return await _not_ready(kind, session_id)
+
+
+class Ended(Exception):
+    """The session serves no more. A request to one that did not fail is its user's mistake."""
+
+    def __init__(self, message: str, *, has_failed: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.has_failed = message, has_failed
+
+
+async def _route(session_id: str) -> Route:
+    try:
+        route = await routes.get(session_id)
+    except RelayError:
+        raise Ended("The session of this request was deleted.") from None
+    if error := error_for_state(route):
+        raise Ended(error.message, has_failed=route.state is SessionState.FAILED)
+    return route
+
+
+async def _answer(response: aiohttp.ClientResponse) -> Answer:
+    kind = response.headers.get("Content-Type", "application/json")
+    retry_after = response.headers.get("Retry-After")
+    async with response:
+        return Answer(response.status, await response.read(), kind, int(retry_after) if retry_after else None)
 
 
 async def relay_refusal(caller: TinkerCaller, model_id: str, seq_id: int, why: str) -> Answer | None:
@@ -80,9 +90,10 @@ async def runtime_tell(name: str, route: Route) -> None:
     if (telling := await told.wanted(name, route.address)) is None:
         return
     path, message = telling
-    answer = await _send(route, path, message.model_dump_json().encode(), [])
-    if answer.status == 200:
-        await told.done(name, route.address)
+    request = GatewayRequest("POST", path, {}, message.model_dump_json().encode())
+    async with await send(route, request, POLICIES["tinker"]) as response:
+        if response.status == 200:
+            await told.done(name, route.address)
 
 
 async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str | None]:
@@ -117,27 +128,12 @@ def _field(body: bytes, name: str) -> str:
     return found
 
 
-async def _send(route: Route, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
-    passed = {name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED}
-    async with client().post(
-        f"http://{route.address}{path}",
-        data=body,
-        headers=passed | {"X-Relay-Key": relay_key(session_id=route.session_id, lease_sha256=route.lease_sha256)},
-        timeout=aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_TIMEOUT_S),
-        allow_redirects=False,
-    ) as response:
-        kind = response.headers.get("Content-Type", "application/json")
-        retry_after = response.headers.get("Retry-After")
-        return Answer(response.status, await response.read(), kind, int(retry_after) if retry_after else None)
-
-
-def _ended(kind: str, body: bytes, message: str, *, has_failed: bool = False) -> Answer:
-    """A session that its client finished is asked by mistake; one that failed is not its user's."""
+def _ended(kind: str, body: bytes, end: Ended) -> Answer:
     if kind == "retrieve_future":
-        return Answer.of(user_error(message, "server" if has_failed else "user"))
-    if has_failed or kind in ("retrieve_futures", "cancel_future"):
-        return Answer.of({"detail": message}, 400)
-    return refused(message, samples=samples_wanted(body) if kind == "asample" else 0)
+        return Answer.of(user_error(end.message, "server" if end.has_failed else "user"))
+    if end.has_failed or kind in ("retrieve_futures", "cancel_future"):
+        return Answer.of({"detail": end.message}, 400)
+    return refused(end.message, samples=samples_wanted(body) if kind == "asample" else 0)
 
 
 async def _not_ready(kind: str, session_id: str) -> Answer:

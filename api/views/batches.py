@@ -6,7 +6,7 @@ from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from api.gateway_proxy import ID_FORM, forward
+from api.gateway_proxy import ID_FORM, gateway_response
 from api.rest.requests import ApiRequest
 from console.errors import NotFound
 from console.sessions.episodes.batches import StoredBatch, batch_read
@@ -23,7 +23,7 @@ async def batch_get(request: ApiRequest, session_id: str, batch: str) -> HttpRes
     session = await sync_to_async(session_get)(project=project, session_id=session_id)
     state = SessionState(session.state)
     if session.kind == SessionKind.SERVING or not (state.is_terminal or state in WITHOUT_RUNTIME):
-        return await forward(request, session_id, "batches", batch, stream=True)
+        return await gateway_response(request, session_id, "batches", batch, stream=True)
     if not ID_FORM.fullmatch(batch):
         raise NotFound("This session has no such batch.", hint="A batch is named by the number of its step.")
     found = await sync_to_async(batch_read)(project=project, session_id=session_id, name=batch)

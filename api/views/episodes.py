@@ -5,7 +5,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from api.episode_presenters import annotation_view
-from api.gateway_proxy import forward
+from api.gateway_proxy import gateway_response
 from api.rest.requests import ApiRequest
 from api.views.queries import ExportQuery
 from console.sessions.episodes.annotations import annotations_export
@@ -25,7 +25,7 @@ from tinkerscript.wire.episodes import (
 
 async def episode_begin(request: ApiRequest, session_id: str, body: EpisodeBegin) -> HttpResponseBase:
     """Begin an episode: a base_url and a key for any OpenAI client."""
-    return await forward(request, session_id, "episodes", body=body)
+    return await gateway_response(request, session_id, "episodes", body=body)
 
 
 def episode_export(request: ApiRequest, session_id: str, query: ExportQuery) -> EpisodeExport:
@@ -39,29 +39,29 @@ def episode_export(request: ApiRequest, session_id: str, query: ExportQuery) -> 
 
 async def episode_end(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeEnd) -> HttpResponseBase:
     """End an episode with its reward; acknowledged once it is on disk."""
-    return await forward(request, session_id, "episodes", episode_id, "end", body=body)
+    return await gateway_response(request, session_id, "episodes", episode_id, "end", body=body)
 
 
 async def episode_abandon(
     request: ApiRequest, session_id: str, episode_id: str, body: EpisodeAbandon
 ) -> HttpResponseBase:
     """Abandon an episode; it is counted and never trained."""
-    return await forward(request, session_id, "episodes", episode_id, "abandon", body=body)
+    return await gateway_response(request, session_id, "episodes", episode_id, "abandon", body=body)
 
 
 async def episode_heartbeat(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
     """Keep a quiet episode from expiring."""
-    return await forward(request, session_id, "episodes", episode_id, "heartbeat")
+    return await gateway_response(request, session_id, "episodes", episode_id, "heartbeat")
 
 
 async def episodes_heartbeat(request: ApiRequest, session_id: str, body: EpisodesHeartbeat) -> HttpResponseBase:
     """Keep quiet episodes from expiring, all of a client in one request."""
-    return await forward(request, session_id, "heartbeats", body=body)
+    return await gateway_response(request, session_id, "heartbeats", body=body)
 
 
 async def episodes_rescore(request: ApiRequest, session_id: str, body: EpisodesRescore) -> HttpResponseBase:
     """Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom."""
-    answer = await forward(request, session_id, "rescore", body=body)
+    answer = await gateway_response(request, session_id, "rescore", body=body)
     if isinstance(answer, HttpResponse) and answer.status_code == 200:
         await sync_to_async(rewards_changed)(
             project=request.auth.project,
@@ -75,4 +75,4 @@ async def episodes_rescore(request: ApiRequest, session_id: str, body: EpisodesR
 
 async def accounting_get(request: ApiRequest, session_id: str) -> HttpResponseBase:
     """Where every begun episode went."""
-    return await forward(request, session_id, "accounting")
+    return await gateway_response(request, session_id, "accounting")

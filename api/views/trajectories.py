@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from api.episode_presenters import annotation_view, episode_list_view, episode_view, group_list_view, step_view
-from api.gateway_proxy import forward
+from api.gateway_proxy import gateway_response
 from api.rest.requests import ApiRequest
 from api.views.queries import (
     DocumentsQuery,
@@ -51,7 +51,7 @@ async def episode_list(request: ApiRequest, session_id: str, query: EpisodeQuery
     """
     asks = query.model_fields_set - {"cursor", "limit"}
     if not asks and await sync_to_async(_is_ready)(request, session_id):
-        return await forward(request, session_id, "episodes")
+        return await gateway_response(request, session_id, "episodes")
     return await sync_to_async(_list)(request, session_id, query)
 
 
@@ -74,20 +74,20 @@ def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) 
 async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
     """One episode."""
     if await sync_to_async(_is_ready)(request, session_id):
-        return await forward(request, session_id, "episodes", episode_id)
+        return await gateway_response(request, session_id, "episodes", episode_id)
     record = await sync_to_async(_record)(request, session_id, episode_id)
     if record is None:  # a session that is on its way up may know of it
-        return await forward(request, session_id, "episodes", episode_id)
+        return await gateway_response(request, session_id, "episodes", episode_id)
     return _json(episode_view(record).model_dump_json())
 
 
 async def episode_calls(request: ApiRequest, session_id: str, episode_id: str, query: PageQuery) -> HttpResponseBase:
     """An episode's LLM calls with their token ids, and how they merged."""
     if await sync_to_async(_is_ready)(request, session_id):
-        return await forward(request, session_id, "episodes", episode_id, "calls")
+        return await gateway_response(request, session_id, "episodes", episode_id, "calls")
     record = await sync_to_async(_record)(request, session_id, episode_id)
     if record is None:
-        return await forward(request, session_id, "episodes", episode_id, "calls")
+        return await gateway_response(request, session_id, "episodes", episode_id, "calls")
     return await sync_to_async(_calls)(record, query)
 
 
@@ -100,7 +100,7 @@ async def episode_timelines(
         return await sync_to_async(_annotated_timelines)(record, query)
     if record is not None and not await sync_to_async(_is_ready)(request, session_id):
         raise _not_stored()
-    answer = await forward(request, session_id, "episodes", episode_id, "timelines", query={})
+    answer = await gateway_response(request, session_id, "episodes", episode_id, "timelines", query={})
     if not isinstance(answer, HttpResponse) or answer.status_code != 200:
         return answer
     told = json.loads(answer.content)
@@ -127,7 +127,7 @@ async def episode_erase(request: ApiRequest, session_id: str, episode_id: str) -
     """Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies."""
     caller, by_runtime = request.auth, await sync_to_async(_is_ready)(request, session_id)
     if by_runtime:
-        answer = await forward(request, session_id, "episodes", episode_id)
+        answer = await gateway_response(request, session_id, "episodes", episode_id)
         if answer.status_code != 204:
             return answer
     erased = sync_to_async(erase)(

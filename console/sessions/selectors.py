@@ -158,9 +158,13 @@ class Route:
 
 def session_route(*, session_id: str) -> Route:
     """The route to a session named by a verified episode key. Raises NotFound."""
-    row = Session.objects.filter(id=session_id).values("state", "address", "failure", "lease_sha256").first()
+    row = Session.objects.only("state", "address", "failure", "lease_sha256").filter(id=session_id).first()
     if row is None:
         raise NotFound("There is no such session.")
-    failure = Failure.model_validate(row["failure"]) if row["failure"] else None
-    state = SessionState(row["state"])
-    return Route(session_id, state, row["address"], failure, row["lease_sha256"])
+    return route_of(row)
+
+
+def route_of(session: Session) -> Route:
+    """The route to a session that was read just now."""
+    failure = Failure.model_validate(session.failure) if session.failure else None
+    return Route(session.id, SessionState(session.state), session.address, failure, session.lease_sha256)

@@ -16,6 +16,7 @@ from console.sessions.models import Session
 from console.sessions.runtime.gateway_keys import relay_key
 from support import factories
 from support.asgi_calls import WAIT_S, Call, FakeGateway
+from support.forwarding import policies_set
 from support.waiting import eventually
 from tinkerscript.wire.errors import ErrorBody
 from tinkerscript.wire.sessions import SessionState
@@ -26,8 +27,7 @@ BEGUN = {"episode_id": "ep_1", "api_key": "k", "something": "that only the gatew
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(gateway_proxy, "POLL_INTERVAL_S", 0.01)
+    policies_set(monkeypatch, ready_s=0.3)
 
 
 def begin(session: Session, key: str, **headers: str) -> Call:
@@ -147,7 +147,7 @@ async def test_an_outsider_never_reaches_the_gateway(gateway, served, outsider_k
 
 
 async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 25)
+    policies_set(monkeypatch, ready_s=25)
     await update(served, state=SessionState.LOADING, address="")
     looks, session_get = [], gateway_proxy.session_get
     monkeypatch.setattr(gateway_proxy, "session_get", lambda **names: looks.append(names) or session_get(**names))
@@ -192,7 +192,7 @@ async def test_a_begin_wakes_a_suspended_session_and_a_look_does_not(served, api
 
 
 async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 25)
+    policies_set(monkeypatch, ready_s=25)
     received = asyncio.Event()
 
     async def die(request: web.Request) -> web.Response:
@@ -215,7 +215,7 @@ async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, ser
 
 
 async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "ANSWER_TIMEOUT_S", 1.0)
+    policies_set(monkeypatch, answer_s=1.0)
 
     async def hang(request: web.Request) -> web.Response:
         await asyncio.Event().wait()

@@ -14,6 +14,7 @@ from api.relay.proxy import headers_passed
 from console.asgi import application
 from console.sessions.models import Session
 from support.asgi_calls import Call, FakeGateway, episode_key
+from support.forwarding import policies_set
 from support.waiting import eventually
 from tinkerscript.wire.episode_key import SERVING
 from tinkerscript.wire.sessions import SessionState
@@ -24,8 +25,7 @@ CHAT = "/openai/v1/chat/completions"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(relay_proxy, "POLL_INTERVAL_S", 0.01)
+    policies_set(monkeypatch, ready_s=0.3)
     monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
 
 
@@ -167,7 +167,7 @@ async def test_a_client_that_goes_early_ends_its_request(when, gateway, served) 
 
 
 async def test_a_restart_of_the_runtime_is_a_slow_answer(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 25)
+    policies_set(monkeypatch, ready_s=25)
 
     async def die(request: web.Request) -> web.Response:
         request.transport.abort()
@@ -241,7 +241,7 @@ async def test_a_stream_that_breaks_off_reports_it(gateway, served) -> None:
 
 
 async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 25)
+    policies_set(monkeypatch, ready_s=25)
 
     async def die(request: web.Request) -> web.Response:
         request.transport.abort()
@@ -250,7 +250,7 @@ async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(gateway, se
     gateway.answer = die
     status, _, body = await chat(served).answer()
     assert (status, code_of(body)) == (503, "session_not_ready")
-    assert len(gateway.requests) == relay_proxy.RESENDS + 1
+    assert len(gateway.requests) == 4
 
 
 async def test_no_runtime_in_time_is_503_and_has_retry_after(gateway, served) -> None:

@@ -23,7 +23,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi import checks
 
-from api import gateway_proxy
+from api import forward
 from api.gateway_client import client_close
 from api.openapi import FILE
 from console.asgi import application
@@ -32,6 +32,7 @@ from console.sessions.models import Checkpoint, Session
 from console.sessions.sharing.services import share_create
 from console.users.models import ApiKey, Membership, Project, User
 from support import factories
+from support.forwarding import policies_set
 from support.gateway_harness import RELAY_KEY, running_gateway
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.errors import ErrorBody
@@ -134,8 +135,8 @@ def world(
     project: Project, alice: User, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
     """Served by a gateway that has an episode with a call in it."""
-    monkeypatch.setattr(gateway_proxy, "relay_key", lambda **_: RELAY_KEY)
-    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(forward, "relay_key", lambda **_: RELAY_KEY)
+    policies_set(monkeypatch, ready_s=0.1)
     folder = tmp_path_factory.mktemp("runtime")
     handle = {"launch": "test", "folder": str(folder)}
     session, _lease = factories.runtime_make(project, launcher="process", launch_handle=handle)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from api import gateway_proxy
-from api.gateway_client import client_close
-from api.relay import proxy as relay_proxy
+from api.forward import POLICIES, GatewayRequest, send
+from api.gateway_client import CONNECTION_ERRORS, client_close
 from api.relay.routes import routes
-from api.tinker import relaying
 from console.asgi import application
 from console.sessions.models import Session
 from support.another_user import require_root
 from support.asgi_calls import Call, episode_key
+from support.forwarding import policies_set
 from support.strangers_port import StrangersPort, strangers_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,9 +19,7 @@ FORGED = '{"choices": [{"message": {"content": "forged"}}]}'
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (relay_proxy, gateway_proxy):
-        monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.1)
-        monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.01)
+    policies_set(monkeypatch, ready_s=0.1)
     monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
 
 
@@ -54,6 +51,6 @@ async def test_rest_waits_for_the_runtime_and_sends_no_relay_key(
 
 async def test_nothing_of_the_tinker_wire_is_sent_there(served: Session, taken: StrangersPort) -> None:
     route = await routes.get(served.id)
-    with pytest.raises(relaying.CONNECTION_ERRORS):
-        await relaying._send(route, "/api/v1/optim_step", SECRET, [])  # noqa: SLF001
+    with pytest.raises(CONNECTION_ERRORS):
+        await send(route, GatewayRequest("POST", "/api/v1/optim_step", {}, SECRET), POLICIES["tinker"])
     assert taken.sent() == b""

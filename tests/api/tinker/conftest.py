@@ -6,21 +6,16 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from api.gateway_client import client_close
-from api.relay import proxy
-from api.tinker import relaying
 from console.users.models import Project, User
 from support.factories import key_make, user_make
+from support.forwarding import policies_set
 from support.tinker_client import Client
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a runtime that does not come."""
-    monkeypatch.setattr(relaying, "READY_S", {})
-    monkeypatch.setattr(relaying, "READY_OTHERWISE_S", 0.3)
-    monkeypatch.setattr(proxy, "READY_TIMEOUT_S", 0.3)
-    for module in (relaying, proxy):
-        monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.01)
+    policies_set(monkeypatch, ready_s=0.3)
     monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
 
 
