@@ -6,8 +6,8 @@ import logging
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import CheckpointOrder
 
+from .checkpoints import Checkpoints, checkpoint_give_up
 from .control_plane.agent import Agent
-from .control_plane.failed_checkpoints import checkpoint_give_up
 from .episodes.batches import Batches
 from .errors import DiskFull, InputUnusable, OutOfMemory, StoreUnavailable, UploadRefused
 from .learner import Learner
@@ -18,24 +18,28 @@ log = logging.getLogger(__name__)
 FAILS = (InputUnusable, DiskFull, OutOfMemory, UploadRefused)
 
 
-async def fulfil(agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner) -> None:
+async def fulfil(
+    agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner, checkpoints: Checkpoints
+) -> None:
     """A model is exported after every full group has been trained."""
     try:
         if order.kind == CheckpointKind.STATE:
-            await _made(agent, order, batches, learner)
+            await _made(agent, order, batches, learner, checkpoints)
             return
         with batches.stepping():
             while (batch := await batches.flush_batch()) is not None:
                 await learner.train(batch)
                 if agent.preempted.is_set():
                     return  # the next runtime is given the order
-            await _made(agent, order, batches, learner)
+            await _made(agent, order, batches, learner, checkpoints)
     except StoreUnavailable as fault:  # the record shows it already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
 
 
-async def _made(agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner) -> None:
-    make = learner.save_state if order.kind == CheckpointKind.STATE else learner.export_model
+async def _made(
+    agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner, checkpoints: Checkpoints
+) -> None:
+    make = checkpoints.save_state if order.kind == CheckpointKind.STATE else checkpoints.export_model
     try:
         await make(batches.policy_version, order.checkpoint_id)
     except FAILS as fault:

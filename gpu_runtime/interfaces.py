@@ -4,7 +4,7 @@ tests/support.
 Shape legend: T tokens of one sequence, G episodes of one group.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -210,8 +210,6 @@ class Sample:
 
 class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
-
-    on_progress: Callable[[], None]  # called, from any thread, as a command advances
 
     @property
     def dead(self) -> bool:

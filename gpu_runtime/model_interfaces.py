@@ -6,7 +6,7 @@ Shape legend: N tokens of one datum, K targets of one token.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,7 +88,6 @@ class ModelTrainer(Protocol):
     TrainerFailed, TrainerKilled or OutOfMemory when its process is lost: then all models are gone until ``restart``.
     """
 
-    on_progress: Callable[[], None]  # called, from any thread, as a command advances
     dtype: str  # of the base: float32 or bfloat16
 
     @property

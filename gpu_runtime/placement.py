@@ -145,16 +145,6 @@ def engine_needs_gpu() -> bool:
 
 
 @asynccontextmanager
-async def both_loaded(
-    start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
-) -> AsyncIterator[EngineT]:
-    """As ``engine_loaded``, once the trainer has loaded too: the engine alone."""
-    async with engine_loaded(start, ready, shared=shared) as (engine, loading):
-        await loading
-        yield engine
-
-
-@asynccontextmanager
 async def engine_loaded(
     start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
 ) -> AsyncIterator[tuple[EngineT, "asyncio.Task[None]"]]:

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.applications import Starlette
 
@@ -17,7 +17,10 @@ from .control_plane.watchdog import Clock
 from .errors import RuntimeFault
 from .health.deadlines import Phase
 from .health.status import Status
+from .interfaces import Engine, Trainer
+from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
+from .sampler_interfaces import SamplerEngine
 
 
 @dataclass(frozen=True)
@@ -50,33 +53,14 @@ class Standing:
     phase: Phase = Phase.WAITING
 
 
-class EngineProcess(Protocol):
-    """As much of an engine as is watched."""
-
-    @property
-    def dead(self) -> bool: ...
-
-    @property
-    def ending(self) -> str: ...
-
-
-class TrainerProcess(Protocol):
-    """As much of a trainer as is watched."""
-
-    @property
-    def dead(self) -> bool: ...
-
-    async def ready(self) -> None: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """The parts of a session, built and complete. run.py calls the methods in the order in which they stand here."""
 
     session: Session
     app: Starlette
-    engine: EngineProcess
-    trainer: TrainerProcess | None = None
+    engine: Engine | SamplerEngine
+    trainer: Trainer | ModelTrainer | None = None
     clock: Clock | None = None  # beside the session's progress: ends the runtime where it stands still
     waiting: str  # the phase of a session that is ready, in words
     ending: str = "saving"  # that of ``close``

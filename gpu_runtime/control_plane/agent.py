@@ -10,8 +10,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreFull
+from gpu_runtime.events import Events
 from gpu_runtime.health.status import Status
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import (
@@ -46,24 +48,30 @@ FAREWELL_S = 10.0  # for what is still queued when the agent closes
 FULL_SAID_S = 600  # how often a full disk of the store is put on the record while it lasts
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """An event was put on the session's record; published in the thread that reported it."""
+
+    data: dict[str, Any]
+
+
 class Agent:
     """``async with Agent(config) as agent: assignment = await agent.register()``.
 
     ``stop_requested`` is set, and ``stop_reason`` gives the reason, once the control plane wants the runtime to
     end; ``preempted`` is set beside them where this machine is about to be taken away. ``checkpoint_orders`` yields
     each wanted checkpoint; close it with ``order_done`` or ``order_failed``. ``lost`` is set for good when the runtime
-    must end: LeaseLost means at once and without another write.
+    must end: LeaseLost means at once and without another write. ``events`` is the bus of this runtime.
     """
 
     def __init__(self, config: RuntimeConfig, *, patience_s: float = PATIENCE_S) -> None:
-        self.status = Status()
+        self.status, self.events = Status(self._beat_soon), Events()
         self.stop_requested = asyncio.Event()
         self.stop_reason: StopReason | None = None
         self.preempted = asyncio.Event()
         self.is_final_attempt = False  # the session fails if this runtime ends by a fault, as of the last heartbeat
         self.checkpoint_orders: asyncio.Queue[CheckpointOrder] = asyncio.Queue()
         self.lost: RuntimeFault | None = None
-        self.on_event: Callable[[dict[str, Any]], None] = lambda data: None  # with each event that is reported
         self._lost_event = asyncio.Event()
         self._orders_known: set[str] = set()
         self._config = config
@@ -78,7 +86,6 @@ class Agent:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         self._thread.start()
-        self.status.on_news = self._beat_soon
         self._client = LeaseClient(self._config, self._lose, self._say_full)
         return self
 
@@ -122,7 +129,7 @@ class Agent:
         ValueError (pydantic's ValidationError is one) for an entry that cannot be sent.
         """
         if kind is EventKind.EVENT:
-            self.on_event(data)
+            self.events.publish(Recorded(data))
         entry = ReportEntry(key=key, kind=kind, data=data).model_dump_json()
         if len(entry) > BATCH_BYTES:
             raise ValueError(f"the entry {key!r} has {len(entry)} bytes; {BATCH_BYTES} is the most that is taken")
@@ -197,7 +204,7 @@ class Agent:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def _beat_soon(self, at_once: bool) -> None:
-        if not self._loop.is_closed():
+        if self._tasks and not self._loop.is_closed():  # the first heartbeat needs no news
             self._loop.call_soon_threadsafe(partial(self._pause.end, at_once=at_once))
 
     def _say_full(self, full: StoreFull) -> None:

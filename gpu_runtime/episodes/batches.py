@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 from gpu_runtime.episodes.batch_export import KeptBatch
 from gpu_runtime.episodes.begun.episodes import BegunEpisodes
 from gpu_runtime.episodes.begun.groups import Places
-from gpu_runtime.episodes.call_reader import CallReader, batch_load, batch_named, group_load
+from gpu_runtime.episodes.call_reader import CallReader, Recall, batch_load, batch_named, group_load, none_recalled
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, OpenEpisodes
-from gpu_runtime.episodes.progress import waiting_phase
+from gpu_runtime.episodes.progress import EpisodesDropped, GroupsSetAside, waiting_phase
+from gpu_runtime.events import Events
 from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned
@@ -42,9 +43,12 @@ class Batches:
         executor: JournalExecutor,
         changes: ChangeNotifier,
         open_episodes: OpenEpisodes,
+        events: Events,
+        recall: Recall = none_recalled,
     ) -> None:
-        self.calls, self._now = CallReader(journal, executor), open_episodes.now
+        self.calls, self._now = CallReader(journal, executor, recall), open_episodes.now
         self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
+        self._events = events
         self._begun = BegunEpisodes(config, open_episodes)
         self._lock = asyncio.Lock()
         self._stepping = self._is_early = False
@@ -55,9 +59,6 @@ class Batches:
         self._groups_under_way = len(undone[0].groups) if undone else 0
         self.waiting = {record.id: record for record in journal.episodes.waiting()}
         self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
-        # Each time that ended episodes are dropped: they, why, and what to do.
-        self.on_dropped: Callable[[Sequence[EpisodeRecord], str, str], None] = lambda records, why, hint: None
-        self.on_set_aside: Callable[[int, Sequence[float], Sequence[Group]], None] = lambda step, spreads, groups: None
 
     @property
     def is_over(self) -> bool:
@@ -181,7 +182,7 @@ class Batches:
         await self._executor.run(self._journal.batches.discard, step, reason)
         self._forget(step)
         if batch is not None:
-            self.on_dropped([episode.record for episode in batch.episodes], reason, "")
+            self._events.publish(EpisodesDropped([episode.record for episode in batch.episodes], reason))
         self._changes.notify()
 
     async def step_metrics(self, step: int) -> dict[str, Any] | None:
@@ -196,8 +197,9 @@ class Batches:
         for episode_id in chain.from_iterable(ids):
             self.waiting.pop(episode_id, None)
         self._forget(step)
-        self.on_set_aside(step, spreads, groups)
-        self.on_dropped([episode.record for group in groups for episode in group.episodes], LEVEL, "")
+        self._events.publish(GroupsSetAside(step, spreads, groups))
+        records = [episode.record for group in groups for episode in group.episodes]
+        self._events.publish(EpisodesDropped(records, LEVEL))
         self._changes.notify()
 
     async def erase(self, record: EpisodeRecord, *, states: tuple[int, int]) -> None:
@@ -293,7 +295,7 @@ class Batches:
         if ids:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
             advice = stale_advice(max_staleness)
-            self.on_dropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")
+            self._events.publish(EpisodesDropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}."))
 
 
 def _members(record: BatchRecord) -> list[str]:

@@ -2,23 +2,22 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
+from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, pack_ids
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import EpisodeClosed
 from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.tool_formats import ToolFormat
-
-OnEvent = Callable[[dict[str, Any]], None]  # gets the data of an event about an episode
 
 
 class CallRecorder:
@@ -33,11 +32,11 @@ class CallRecorder:
         batches: Batches,
         changes: ChangeNotifier,
         repeated: RepeatedPrompts,
-        on_event: OnEvent,
+        events: Events,
     ) -> None:
         self._journal, self._executor, self._open = journal, executor, open_episodes
         self._keys, self._batches, self._changes = keys, batches, changes
-        self._repeated, self._on_event = repeated, on_event
+        self._repeated, self._events = repeated, events
 
     def authenticate(self, key: str) -> OpenEpisode:
         """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
@@ -100,7 +99,7 @@ class CallRecorder:
             if not self._batches.has_groups:
                 event = attempts_in_one_episode(episode.id, reason)
                 episode.warning = f"{reason}. {event['hint']}"
-                self._on_event(event)
+                self._events.publish(EpisodeNoted(event))
 
     async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
         """The completed call that this request id got before, if any."""

@@ -9,21 +9,24 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpu_runtime.control_plane.agent import Recorded
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
 from gpu_runtime.episodes.advice import Notices
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.call_recorder import CallRecorder, OnEvent
+from gpu_runtime.episodes.call_reader import Recall, none_recalled
+from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
-from gpu_runtime.episodes.progress import calls_refused
+from gpu_runtime.episodes.progress import EpisodeNoted, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
+from gpu_runtime.events import Events
 from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
@@ -51,28 +54,29 @@ log = logging.getLogger(__name__)
 class Episodes:
     """One session's episodes. ``start`` runs the clocks; ``close`` stops them and finishes what is being written.
 
-    ``batches`` is what the training loop takes from, ``recorder`` what the calls of episodes need. ``on_event`` gets
-    the data of each event about an episode.
+    ``batches`` is what the training loop takes from, ``recorder`` what the calls of episodes need. ``recall`` reads
+    the calls that the journal was pruned of.
     """
 
     def __init__(
-        self, journal: Journal, assignment: Assignment, *, on_event: OnEvent, now: Callable[[], float] = time.time
-    ) -> None:
+        self, journal: Journal, assignment: Assignment, *, events: Events, recall: Recall = none_recalled,
+        now: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         config = assignment.config
         self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
         self._keys = EpisodeKeys(assignment, now)
         self.open = OpenEpisodes(journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now)
-        self.batches = Batches(journal, config, self._executor, changes, self.open)
+        self.batches = Batches(journal, config, self._executor, changes, self.open, events, recall)
         self._repeated = RepeatedPrompts(config.grpo_n)
         self.notices = Notices()
+        events.subscribe(Recorded, lambda event: self.notices.add(event.data))
         self.recorder = CallRecorder(
-            journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated, on_event
+            journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated, events
         )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
         self._refused_episodes = 0  # told of at the first, and each time that their number has doubled
-        self._on_event = on_event
-        self.eraser: Callable[[str], Awaitable[None]] | None = None  # erases an episode everywhere in this runtime
+        self._events = events
         self._clocks: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -219,7 +223,7 @@ class Episodes:
             self._refused_episodes += 1
             if self._refused_episodes & (self._refused_episodes - 1) == 0:
                 episode.warning = episode.warning or refused.sentence
-                self._on_event(calls_refused(episode.id, refused))
+                self._events.publish(EpisodeNoted(calls_refused(episode.id, refused)))
         return record
 
     async def _end(self, episode: OpenEpisode, output: WorkflowOutput) -> EpisodeView | None:

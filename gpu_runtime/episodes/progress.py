@@ -1,10 +1,15 @@
-"""What is said of the coming batch and of episodes that will never be in one. Pure functions; no torch in here."""
+"""What is said of the coming batch and of episodes that will never be in one. No torch in here."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from gpu_runtime.episodes.advice import STEPS_UNTIL_ADVICE, nothing_to_learn
+from gpu_runtime.events import Events
 from gpu_runtime.journal.records import EpisodeRecord
+from gpu_runtime.training.batching import Group
 from tinkerscript.wire.episodes import RefusedCalls
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import PHASE_WAITING
@@ -12,6 +17,32 @@ from tinkerscript.wire.runtime import PHASE_WAITING
 MAX_COUNTS = 2  # how many sizes of groups that wait are told apart
 MAX_TASK = 40  # characters of its name
 MAX_TASKS = 5  # that an event names
+
+
+@dataclass(frozen=True)
+class EpisodeNoted:
+    """Something is to be said about one episode: ``data`` is the event for the session's record."""
+
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EpisodesDropped:
+    """Episodes that ended with a reward will not be trained."""
+
+    records: Sequence[EpisodeRecord]
+    why: str
+    hint: str = ""  # what to do
+
+
+@dataclass(frozen=True)
+class GroupsSetAside:
+    """Groups without a gradient make no part of ``step``. ``spreads``: how far the answers of each group that was set
+    aside on the way to it spread, these last."""
+
+    step: int
+    spreads: Sequence[float]
+    groups: Sequence[Group]
 
 
 def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int, *, is_early: bool = False) -> str:
@@ -40,12 +71,31 @@ def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int,
     return f"{PHASE_WAITING}: {'; '.join(parts)}"
 
 
+log = logging.getLogger(__name__)
 Report = Callable[[EventKind, dict[str, Any], str], None]
 
 
-def episode_event_report(report: Report, event: dict[str, Any]) -> None:
-    """Put an event about one episode into the session's record, once for each of its names."""
-    report(EventKind.EVENT, event, f"{event['name']} {event['episode_id']}")
+def episodes_follow(events: Events, report: Report, tasks_per_batch: int) -> None:
+    """Put on the session's record what is published about episodes, from now on."""
+
+    def noted(event: EpisodeNoted) -> None:
+        report(EventKind.EVENT, event.data, f"{event.data['name']} {event.data['episode_id']}")
+
+    def dropped(event: EpisodesDropped) -> None:
+        data = episodes_stale([record.group_key for record in event.records], event.why, event.hint)
+        report(EventKind.EVENT, data, f"episodes_stale {event.records[0].id} {len(event.records)}")
+
+    def set_aside(event: GroupsSetAside) -> None:
+        # Each time that as many groups were set aside in a row as STEPS_UNTIL_ADVICE steps have.
+        total, many = len(event.spreads), STEPS_UNTIL_ADVICE * tasks_per_batch
+        if total // many > (total - len(event.groups)) // many:
+            data = nothing_to_learn(event.step, event.spreads, event.groups)
+            log.warning("%s", data["reason"])
+            report(EventKind.EVENT, data, f"nothing_to_learn {event.step} {total // many}")
+
+    events.subscribe(EpisodeNoted, noted)
+    events.subscribe(EpisodesDropped, dropped)
+    events.subscribe(GroupsSetAside, set_aside)
 
 
 def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
@@ -59,12 +109,6 @@ def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
         "reason": reason,
         "hint": "Its page has the messages, and so has tinkerscript episodes --list.",
     }
-
-
-def dropped_report(report: Report, records: Sequence[EpisodeRecord], why: str, hint: str) -> None:
-    """Put the event about ``records`` into the session's record."""
-    data = episodes_stale([record.group_key for record in records], why, hint)
-    report(EventKind.EVENT, data, f"episodes_stale {records[0].id} {len(records)}")
 
 
 def episodes_stale(group_keys: Iterable[str | None], why: str, hint: str) -> dict[str, Any]:

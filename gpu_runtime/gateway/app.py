@@ -5,7 +5,7 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -63,8 +63,9 @@ def create_app(
     assignment: Assignment,
     *,
     on_fault: Callable[[RuntimeFault], None],
+    erase: Callable[[str], Awaitable[None]],
 ) -> Starlette:
-    """The app. ``on_fault`` is called when a call finds the engine dead."""
+    """The app. ``on_fault`` is called when a call finds the engine dead; ``erase`` takes an episode's id."""
     calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault)
     names = ModelNames(assignment)
     handler = CompletionHandler(
@@ -78,7 +79,7 @@ def create_app(
         *ModelRoutes(handler, episodes, calls, names.listed).routes(),
         *TokenRoutes(handler, calls, renderer).routes(),
         *AnthropicRoutes(handler, renderer).routes(),
-        *InternalRoutes(episodes, assignment.relay_key).routes(),
+        *InternalRoutes(episodes, assignment.relay_key, erase).routes(),
         *TrajectoryRoutes(episodes, renderer, assignment).routes(),
         *BatchRoutes(episodes.batches, assignment).routes(),
     ]

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 
 from tinkerscript.wire.reading.resources import ResourceSample
@@ -18,8 +18,13 @@ QUIET_S = 5.0
 
 @dataclass
 class Status:
-    """What the next heartbeat sends. Change several fields that belong together with ``update``."""
+    """What the next heartbeat sends. Change several fields that belong together with ``update``.
 
+    ``on_news`` is called with what is to be told before the next heartbeat is due: at once (True), or within the
+    second.
+    """
+
+    on_news: InitVar[Callable[[bool], None]] = lambda at_once: None
     state: RuntimeStage = RuntimeStage.LOADING
     phase: str = ""
     progress: int = 0
@@ -29,9 +34,8 @@ class Status:
     accounting: Accounting = field(default_factory=Accounting)
     last_activity_at: float | None = None
 
-    def __post_init__(self) -> None:
-        # With what is to be told before the next heartbeat is due: at once (True), or within the second.
-        self.on_news: Callable[[bool], None] = lambda at_once: None
+    def __post_init__(self, on_news: Callable[[bool], None]) -> None:
+        self._on_news = on_news
         self._lock = threading.Lock()
         self._doing = Phase.LOADING
         self._is_preempted = False
@@ -49,9 +53,9 @@ class Status:
             told_at = self._told_active_at
             is_active = told_at is not None and (self.last_activity_at or 0.0) - told_at > QUIET_S
         if self.state is not stage:  # calls and people wait for it
-            self.on_news(True)
+            self._on_news(True)
         elif self.policy_version != version or is_active:
-            self.on_news(False)
+            self._on_news(False)
 
     def begin(self, doing: Phase, words: str) -> None:
         """A phase begins: what it is in words, and the deadline that it stands under."""
@@ -61,7 +65,7 @@ class Status:
             self.phase, self._doing = words, doing
             self._count()
         if is_news:
-            self.on_news(False)
+            self._on_news(False)
 
     def sampled(self, resources: ResourceSample) -> None:
         """What the next heartbeat, and no other, says of the machine."""
@@ -72,7 +76,7 @@ class Status:
         """From now on every phase says that this machine is taken away."""
         with self._lock:
             self._is_preempted = True
-        self.on_news(True)  # its end counts as a failure where nobody has heard why
+        self._on_news(True)  # its end counts as a failure where nobody has heard why
 
     def advance(self) -> None:
         """Real work advanced: every progress clock starts anew, here and in the control plane."""
@@ -96,13 +100,16 @@ class Status:
     def snapshot(self) -> RuntimeState:
         """The fields as a message. Raises pydantic.ValidationError if one is out of its bounds."""
         with self._lock:
-            fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-            fields |= {"deadline_s": DEADLINES_S[self._doing], "resources": self._resources}
+            sent = {name: getattr(self, name) for name in FIELDS}
+            sent |= {"deadline_s": DEADLINES_S[self._doing], "resources": self._resources}
             self._resources = None
             self._told_active_at = self.last_activity_at
         if self._is_preempted:
-            fields["phase"] = f"{PHASE_PREEMPTED}: {fields['phase']}"[:200]
-        return RuntimeState(**fields)
+            sent["phase"] = f"{PHASE_PREEMPTED}: {sent['phase']}"[:200]
+        return RuntimeState(**sent)
+
+
+FIELDS = tuple(each.name for each in fields(Status))
 
 
 def _is_waiting(phase: str) -> bool:

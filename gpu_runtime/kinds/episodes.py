@@ -2,27 +2,26 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.archive.on_failure import archive_on_failure
 from gpu_runtime.background import until_one_fails
 from gpu_runtime.checkpoint_orders import fulfil
+from gpu_runtime.checkpoints import Checkpoints
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.watched import WatchedEngine
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.episodes.progress import dropped_report, episode_event_report
+from gpu_runtime.episodes.progress import episodes_follow
 from gpu_runtime.errors import StoreFull
 from gpu_runtime.gateway.app import create_app
 from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.interfaces import Tokenizer, Trainer
+from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.learner import Learner
 from gpu_runtime.loading.both import open_engine_and_trainer
@@ -31,7 +30,7 @@ from gpu_runtime.object_store.journal_replica import JournalReplica, journal_ope
 from gpu_runtime.placement import devices_verify
 from gpu_runtime.rendering.template_check import template_report
 from gpu_runtime.session import Parts, Session, Standing
-from gpu_runtime.steps.comparison import AdmittedCalls, Comparison
+from gpu_runtime.steps.comparison import AdmittedCalls, Loaded
 from gpu_runtime.steps.resumed_state import weights_fetched
 from gpu_runtime.trajectories.erasure import EpisodeErasure
 from gpu_runtime.trajectories.reporter import EpisodeReporter
@@ -57,35 +56,33 @@ async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
             reading = tokenizer_reading(assignment.base_model_path)
             async with reading as tokenizer, fetched as weights, opened as (engine, trainer, comparison):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
-                yield parts_build(
-                    session, journal, archive, watched, trainer, comparison, await tokenizer, handover, weights
-                )
+                loaded = Loaded(watched, trainer, comparison, handover, weights)
+                yield parts_build(session, journal, archive, watched, loaded, await tokenizer)
 
 
 def parts_build(
-    session: Session, journal: Journal, archive: Archive, engine: Replicas | WatchedEngine, trainer: Trainer,
-    comparison: Comparison, tokenizer: Tokenizer, handover: Path, weights: Awaitable[Path] | None,
+    session: Session, journal: Journal, archive: Archive, engine: Replicas | WatchedEngine, loaded: Loaded,
+    tokenizer: Tokenizer,
 ) -> "EpisodeParts":  # fmt: skip
     """Every part that needs no loading. Raises ModelUnsupported."""
     agent, assignment, store, volume = session.agent, session.assignment, session.store, session.volume
-    episodes = Episodes(journal, assignment, on_event=partial(episode_event_report, agent.report))
-    agent.on_event = episodes.notices.add
-    episodes.batches.on_dropped = partial(dropped_report, agent.report)
-    learner = Learner(assignment, volume, handover, agent, store, episodes.batches, engine, trainer, archive)
-    learner.comparison, learner.weights_file = comparison, weights
-    stored = StoredCalls(agent, store, journal)
-    stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
-    episodes.batches.calls.recall, learner.on_committed = stored.recall, stored.prune
-    renderer = renderer_of(tokenizer, assignment.base_model_path, assignment.config)
+    config, resumed_step = assignment.config, assignment.resume_from.step if assignment.resume_from else 0
+    episodes_follow(agent.events, agent.report, config.tasks_per_batch)
+    stored = StoredCalls(agent, store, journal, resumed_step=resumed_step)
+    episodes = Episodes(journal, assignment, events=agent.events, recall=stored.recall)
+    checkpoints = Checkpoints(session, loaded, archive, stored)
+    renderer = renderer_of(tokenizer, assignment.base_model_path, config)
     template_report(agent.report, renderer)
-    reporter = EpisodeReporter(assignment.config, agent, store, journal, episodes.batches, tokenizer, volume)
-    episodes.eraser = EpisodeErasure(episodes, archive, reporter, stored, volume).erase
-    calls = AdmittedCalls(engine, comparison)
-    app = create_app(episodes, calls, renderer, assignment, on_fault=session.faults.put_nowait)
+    reporter = EpisodeReporter(config, agent, store, journal, episodes.batches, tokenizer, volume)
+    app = create_app(
+        episodes, AdmittedCalls(engine, loaded.comparison), renderer, assignment,
+        on_fault=session.faults.put_nowait,
+        erase=EpisodeErasure(episodes, archive, reporter, stored, volume).erase,
+    )  # fmt: skip
     return EpisodeParts(
-        session=session, app=app, engine=engine, trainer=trainer, clock=engine, waiting=PHASE_WAITING,
-        journal=journal, episodes=episodes, learner=learner, comparison=comparison, archive=archive,
-        reporter=reporter,
+        session=session, app=app, engine=engine, trainer=loaded.trainer, clock=engine, waiting=PHASE_WAITING,
+        journal=journal, episodes=episodes, loaded=loaded, checkpoints=checkpoints, archive=archive,
+        reporter=reporter, learner=Learner(session, loaded, episodes.batches, checkpoints),
     )  # fmt: skip
 
 
@@ -95,8 +92,9 @@ class EpisodeParts(Parts):
 
     journal: Journal
     episodes: Episodes
+    loaded: Loaded
     learner: Learner
-    comparison: Comparison
+    checkpoints: Checkpoints
     archive: Archive
     reporter: EpisodeReporter
 
@@ -115,28 +113,28 @@ class EpisodeParts(Parts):
         episodes, words = self.episodes, None
         fields = {"accounting": await episodes.accounting(), "last_activity_at": episodes.open.last_activity_at}
         if self.session.status.phase.startswith(PHASE_WAITING):
-            words = episodes.batches.phase() + ("" if self.comparison.is_over else "; the trainer is loading")
+            words = episodes.batches.phase() + ("" if self.loaded.comparison.is_over else "; the trainer is loading")
         return Standing(words, fields)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """Copies of the journal, rows and documents of episodes, and the comparison of engine and trainer."""
-        self.comparison.calls_begin()
+        self.loaded.comparison.calls_begin()
         interval_s = self.session.assignment.config.journal_interval_s
         return [
             self.archive.replica.keep_fresh(interval_s, at_once=self.session.agent.preempted),
             self.reporter.keep_rows(),
             self.reporter.keep_documents(),
-            self.comparison.passed(),
+            self.loaded.comparison.passed(),
         ]
 
     @property
     def judges_trainer(self) -> bool:
         """A rank that ends in the middle of a step may be out of memory, which is the learner's to judge."""
-        return self.learner.uses_trainer
+        return self.loaded.trains
 
     async def work(self) -> None:
         """Train batches and make checkpoints, until the end that was asked for."""
-        await work(self.session.agent, self.episodes.batches, self.learner)
+        await work(self.session.agent, self.episodes.batches, self.learner, self.checkpoints)
 
     async def close(self) -> None:
         """The state where another runtime follows, episodes, archive. A full store is waited for."""
@@ -157,13 +155,13 @@ class EpisodeParts(Parts):
         interval_s = self.session.assignment.config.journal_interval_s
         async with until_one_fails([self.archive.replica.keep_fresh(interval_s, at_once=agent.preempted)]):
             if not is_over:
-                await self.learner.save_state(self.episodes.batches.policy_version)
-            await self.learner.settle()
+                await self.checkpoints.save_state(self.episodes.batches.policy_version)
+            await self.checkpoints.settle()
             await self.reporter.flush()
         await self.archive.publish(everything=is_over, on_progress=agent.status.advance)
 
 
-async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
+async def work(agent: Agent, batches: Batches, learner: Learner, checkpoints: Checkpoints) -> None:
     """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until asked to stop."""
     batch = asyncio.create_task(batches.next_batch())
     order = asyncio.create_task(agent.checkpoint_orders.get())
@@ -179,7 +177,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
                     await learner.train(full)
                 batch = asyncio.create_task(batches.next_batch())
             elif order.done() and not agent.preempted.is_set():
-                await fulfil(agent, order.result(), batches, learner)
+                await fulfil(agent, order.result(), batches, learner, checkpoints)
                 order = asyncio.create_task(agent.checkpoint_orders.get())
             agent.status.begin(Phase.WAITING, PHASE_WAITING)
     finally:

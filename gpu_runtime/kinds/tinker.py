@@ -8,9 +8,9 @@ from typing import Any
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.app import app_of
+from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.dialects import DialectRoutes
 from gpu_runtime.gateway.tinker.ledger import Ledger
-from gpu_runtime.gateway.tinker.named_store import NamedStore
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
@@ -35,30 +35,31 @@ async def tinker_open(session: Session) -> AsyncIterator["TinkerParts"]:
     session.status.begin(Phase.LOADING, "loading the engine and the trainer")
     journal = await journal_open(session.assignment, session.store, session.volume)
     devices_verify(session.config.gpus)
-    async with open_sampler_and_trainer(session.assignment) as (engine, trainer):
+    async with open_sampler_and_trainer(session.assignment, session.status.advance) as (engine, trainer):
         yield parts_build(session, journal, engine, trainer)
 
 
 def parts_build(session: Session, journal: Journal, engine: SamplerEngine, trainer: ModelTrainer) -> "TinkerParts":
     """Every part that needs no loading."""
     assignment, disk, on_fault = session.assignment, JournalExecutor(), session.faults.put_nowait
-    session_id, relay_key = assignment.session_id, assignment.relay_key
-    named = NamedStore(session.agent, session.store, session.volume)
-    trainer.on_progress = session.status.advance
+    session_id, relay_key, events = assignment.session_id, assignment.relay_key, session.agent.events
+    named = CheckpointStore(session.agent, session.store, session.volume)
     samplers = Samplers(journal.models, disk, named, trainer.export_state)
-    work = ModelWork(trainer, named, session.volume / "models", session_id=session_id, sampler_put=samplers.put)
-    ledger = Ledger(journal.models, disk, work)
-    samples = Samples(engine, samplers.find, session_id=session_id, on_fault=on_fault)
+    work = ModelWork(
+        trainer, named, session.volume / "models", session_id=session_id, sampler_put=samplers.put,
+        advance=session.status.advance,
+    )  # fmt: skip
+    ledger = Ledger(journal.models, disk, work, events)
+    samples = Samples(engine, samplers.find, session_id=session_id, events=events, on_fault=on_fault)
     routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=relay_key)
     renderer = partial(renderer_load, assignment.base_model_path, assignment.config)
-    dialects = DialectRoutes(engine, samplers.find, renderer, assignment.config, relay_key=relay_key, on_fault=on_fault)
-    meter = WorkMeter()
-    ledger.on_done, ledger.on_again = meter.operation_done, meter.measured
-    samples.on_done, dialects.on_done = meter.sampled, meter.generated
+    dialects = DialectRoutes(
+        engine, samplers.find, renderer, assignment.config, relay_key=relay_key, events=events, on_fault=on_fault
+    )
     return TinkerParts(
         session=session, app=app_of([*routes.routes(), *dialects.routes()]), engine=engine, trainer=trainer,
         waiting=PHASE_TINKER, journal=journal, disk=disk, ledger=ledger, samples=samples, dialects=dialects,
-        meter=meter,
+        meter=WorkMeter(events),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from gpu_runtime.engine.vllm_sampler import VllmSampler
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
 from gpu_runtime.model_interfaces import ModelTrainer
-from gpu_runtime.placement import both_loaded, engine_loaded, gpus_given, gpus_visible, placement_choose
+from gpu_runtime.placement import engine_loaded, gpus_given, gpus_visible, placement_choose
 from gpu_runtime.rehearsal import rehearse, rehearse_models
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.steps.comparison import Comparison
@@ -46,7 +46,7 @@ async def open_engine_and_trainer(
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
     trainer = TrainerRanks(
         model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared,
-        engine_nodes=nodes,
+        engine_nodes=nodes, on_progress=on_progress,
     )  # fmt: skip
 
     comparison = Comparison(resumes=serves_from_state(assignment) and not placement.shared)
@@ -83,14 +83,16 @@ async def open_engine_and_trainer(
 
 
 @asynccontextmanager
-async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
+async def open_sampler_and_trainer(
+    assignment: Assignment, on_progress: Callable[[], None]
+) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
     """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
     model, config = assignment.base_model_path, assignment.config
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(config, gpus_visible())
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement, most=1)
-    trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus)
+    trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus, on_progress=on_progress)
 
     async def start() -> VllmSampler:
         return await VllmSampler.start(
@@ -103,7 +105,8 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
         )
 
     try:
-        async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:
+        async with engine_loaded(start, trainer.ready, shared=placement.shared) as (engine, loading):
+            await loading
             with handover_make(f"{assignment.session_id}-rehearsal") as folder:
                 await rehearse_models(engine, trainer, Path(model), folder)
             yield engine, trainer

@@ -9,11 +9,15 @@ Nothing is trained, saved, restored or exported before it has passed (learner.py
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Status
+from gpu_runtime.interfaces import Delta, Engine, SamplingOptions, TokenSource, Trainer
 
 FIRST_CALL_S = 10.0  # after the gateway has opened
 
@@ -96,6 +100,38 @@ class Comparison:
             self._served.set()
             if not self._calls:
                 self._idle.set()
+
+
+@dataclass
+class Loaded:
+    """An engine that has loaded and its trainer, which loads on. Nothing is done with it until ``comparison`` passed.
+
+    ``handover`` is where weights pass from trainer to engine: memory, not disk, where the machine has it.
+    ``state_weights`` is the file of the weights of a state, where the comparison resumes from it.
+    """
+
+    engine: Engine
+    trainer: Trainer
+    comparison: Comparison
+    handover: Path
+    state_weights: Awaitable[Path] | None = None
+    trains: bool = False  # a rank that ends meanwhile is the learner's to judge, and no other part's
+
+    @asynccontextmanager
+    async def training(self, status: Status) -> AsyncIterator[None]:
+        """Around the trainer's work, once it has loaded and passed. Raises what it found then: see Comparison."""
+        if not self.comparison.is_over:
+            status.begin(Phase.LOADING, "loading the trainer")
+        await self.comparison.passed()
+        self.trains = True
+        yield
+        self.trains = False  # not after an error: that is on its way to end the runtime, with the right name
+
+    async def hand_over(self, version: int, status: Status) -> None:
+        """Let the engine serve the trainer's weights as ``version``. Raises TrainerFailed, EngineDead."""
+        await self.trainer.publish(self.handover)
+        status.advance()
+        await self.engine.load_weights(self.handover, version)
 
 
 class AdmittedCalls:

@@ -38,7 +38,10 @@ ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
 ONEDNN_SAYS = ("could not create a primitive", "could not execute a primitive")
 
 
-def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec], Any] | None = None) -> None:
+OnRow = Callable[[], None]  # called after each row of a batch, each piece of a state
+
+
+def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec, OnRow], Any] | None = None) -> None:
     """The main function of a rank: ``load`` the trainer, then run commands until the parent closes the connection.
 
     Without ``load`` it is ``rank_load``'s.
@@ -57,8 +60,7 @@ def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec],
             return
         try:
             if trainer is None:
-                trainer = (load or rank_load)(spec)
-                trainer.on_row = lambda: connection.send(("progress", None))
+                trainer = (load or rank_load)(spec, lambda: connection.send(("progress", None)))
             result = None if command == "ping" else getattr(trainer, command)(*arguments)
             connection.send(("ok", result))
         except StepRefused as refusal:
@@ -109,7 +111,7 @@ def rank_environment(spec: RankSpec) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
 
 
-def rank_load(spec: RankSpec) -> "RankTrainer":
+def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
     """The RankTrainer of ``spec``, in this process, whose environment is the rank's."""
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
     import deepspeed
@@ -128,7 +130,7 @@ def rank_load(spec: RankSpec) -> "RankTrainer":
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
     if spec.peer:
         same_model_verify(spec.base_model_path, spec.node)
-    trainer = loading(spec, lambda: RankTrainer(spec))
+    trainer = loading(spec, lambda: RankTrainer(spec, on_row))
     if spec.world_size > 1:
         strangers_refuse()  # among the groups that DeepSpeed has made meanwhile
     return trainer

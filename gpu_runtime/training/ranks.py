@@ -54,7 +54,10 @@ Main = Callable[[Connection, RankSpec], None]
 
 
 class RankProcesses:
-    """The processes of some ranks: one command at a time, sent to all. ``main`` runs in each, with its spec."""
+    """The processes of some ranks: one command at a time, sent to all. ``main`` runs in each, with its spec.
+
+    ``on_progress`` is called, from any thread, as a command advances.
+    """
 
     def __init__(self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None) -> None:
         self._spec, self._main, self._world = spec, main, spec.world_size
@@ -209,7 +212,7 @@ class TrainerRanks(RankProcesses):
 
     def __init__(
         self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
-        shares_device: bool = False, engine_nodes: int = 1,
+        shares_device: bool = False, engine_nodes: int = 1, on_progress: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         if config.offload_optimizer and device == "cpu":
             raise PlacementImpossible("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
@@ -230,7 +233,7 @@ class TrainerRanks(RankProcesses):
             shares_device,
             engine_nodes=engine_nodes,
         )
-        super().__init__(spec, rank_main)
+        super().__init__(spec, rank_main, on_progress=on_progress)
 
     async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         return await self._call("logprobs", list(samples), reference, deadline_s=STEP_S)

@@ -49,10 +49,10 @@ from .token_lists import trained_of
 
 
 class RankTrainer:
-    """One rank of the trainer."""
+    """One rank of the trainer. ``on_row`` is called after each row of a batch, each piece of a state."""
 
-    def __init__(self, spec: RankSpec) -> None:
-        self.spec, self.config = spec, spec.config
+    def __init__(self, spec: RankSpec, on_row: Callable[[], None]) -> None:
+        self.spec, self.config, self._on_row = spec, spec.config, on_row
         torch.manual_seed(self.config.seed)
         self.device = torch.device(spec.torch_device)
         self.dtype = getattr(torch, dtype_name(self.config.dtype, spec.device))
@@ -76,7 +76,6 @@ class RankTrainer:
             policy_verify(policy, self.config, self.device)
         self.optimizer = optimizer
         optimizer.global_norm = self._norm_at_step
-        self.on_row: Callable[[], None] = lambda: None  # called after each row of a batch, each piece of a state
         self.publisher = WeightPublisher(spec, self.dtype)
         self.references = References(self.config, lambda: base_load(spec, self.dtype))
         self._values: TokenValues | None = None  # of the last forward_backward
@@ -115,7 +114,7 @@ class RankTrainer:
 
     def _row_model(self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None) -> RowModel:
         rank, ranks, shares_rows = self.spec.rank, self.spec.world_size, self.config.sequence_parallel
-        return RowModel(self.device, scores, backward, rank, ranks, shares_rows, on_row=self.on_row)
+        return RowModel(self.device, scores, backward, rank, ranks, shares_rows, on_row=self._on_row)
 
     def _scores(self, row: RowTensors, entropy_coef: float) -> Tensor:
         return self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
@@ -248,7 +247,7 @@ class RankTrainer:
         loading(self.spec, lambda: self._state_load(folder))
 
     def _state_load(self, folder: Path) -> None:
-        shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self.on_row)
+        shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self._on_row)
         self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
         self.references.load(folder, self.engine.module)
         # An engine may have been given the file's (steps/resumed_state.py), as this trainer would hand them over.

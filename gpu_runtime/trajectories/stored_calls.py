@@ -32,11 +32,12 @@ Answers = dict[tuple[str, int], dict[str, Any]]
 
 
 class StoredCalls:
-    """The calls of one session's pruned episodes."""
+    """The calls of one session's pruned episodes. ``resumed_step`` is that of the state which it goes on from."""
 
-    def __init__(self, agent: Agent, store: ObjectStore, journal: Journal) -> None:
+    def __init__(self, agent: Agent, store: ObjectStore, journal: Journal, *, resumed_step: int = 0) -> None:
         self._agent, self._store, self._journal = agent, store, journal
-        self.states = (0, 0)  # the steps of the last two committed states, as far as this runtime knows; 0: none
+        # The steps of the last two committed states, as far as this runtime knows; 0: none.
+        self.states = (0, resumed_step)
 
     async def recall(self, episode_ids: Sequence[str]) -> Mapping[str, tuple[CallRecord, ...]]:
         """The calls of each, bit by bit as they were trained. Raises StoreUnavailable, ControlPlaneLost, LeaseLost."""

@@ -45,8 +45,8 @@ class Simulated:
 
     def begin(self) -> None:
         """A runtime of it begins: at once ready, as the first heartbeat says."""
-        self.status, self.pause = Status(), BeatPause(1.0)
-        self.status.on_news = lambda at_once: self.pause.end(at_once=at_once)
+        self.pause = BeatPause(1.0)
+        self.status = Status(lambda at_once: self.pause.end(at_once=at_once))
         self.status.begin(Phase.WAITING, "waiting for episodes")
         self.status.update(state=RuntimeStage.READY, accounting=Accounting(**self._counts))
 

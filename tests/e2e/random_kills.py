@@ -132,25 +132,19 @@ def life(url: str, volume: Path, model: Path, pipe: Connection) -> None:
 
 async def live(url: str, volume: Path, trainer: Any, pipe: Connection) -> None:
     """Restore and train until ``max_steps``, as the runtime's loop does; the weights of a state are served from it."""
-    from gpu_runtime.steps.comparison import Comparison
-    from gpu_runtime.steps.resumed_state import weights_fetched
     from support.runtime_harness import learner_open
 
     engine = HashingEngine(volume / "served")
     try:
-        async with (
-            learner_open(SimpleNamespace(url=url), volume, engine=engine, trainer=trainer) as it,
-            weights_fetched(it.store, it.assignment, volume, it.agent.status.advance) as weights,
-        ):
+        opened = learner_open(SimpleNamespace(url=url), volume, engine=engine, trainer=trainer, serves_state=True)
+        async with opened as it:
             pipe.send([process.pid for process in trainer.processes])
-            it.learner.weights_file, it.learner.comparison = weights, Comparison(resumes=weights is not None)
-            it.learner.comparison.begin(it.learner.comparison.resumed())
             await it.learner.restore()
             pipe.send("restored")
             while (batch := await it.batches.next_batch()) is not None:
                 with it.batches.stepping():
                     await it.learner.train(batch)
-            await it.learner.settle()
+            await it.checkpoints.settle()
             await it.agent.flush(60)
     finally:
         await trainer.close()

@@ -65,7 +65,9 @@ async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[
 
 
 @asynccontextmanager
-async def tinker_fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+async def tinker_fakes_open(
+    assignment: Assignment, *_: object
+) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
     """The same for a session that a Tinker client drives."""
     length = assignment.config.max_context_length
     words = FakeEngine(LightTokenizer(Path(assignment.base_model_path)), context_length=length)

@@ -106,18 +106,11 @@ async def test_a_server_that_is_away_is_asked_at_the_same_pace(tmp_path, monkeyp
         del plane.answers[HEARTBEAT]
 
 
-def news_of(status: Status) -> list[bool]:
-    """What it says from now on: whether at once."""
-    said: list[bool] = []
-    status.on_news = said.append
-    return said
-
-
 def test_activity_is_news_where_its_session_may_soon_count_as_idle():
-    status = Status()
+    said = list[bool]()
+    status = Status(said.append)
     status.update(last_activity_at=1000.0)
     status.snapshot()
-    said = news_of(status)
     status.update(last_activity_at=1000.0 + QUIET_S)
     assert said == []
     status.update(last_activity_at=1000.1 + QUIET_S)
@@ -130,9 +123,10 @@ def test_activity_is_news_where_its_session_may_soon_count_as_idle():
 
 
 def test_the_same_words_again_are_no_news():
-    status = Status()
+    said = list[bool]()
+    status = Status(said.append)
     status.begin(Phase.TRAINING, "training step 1")
-    said = news_of(status)
+    said.clear()
     status.begin(Phase.TRAINING, "training step 1")
     status.update(policy_version=0, state=RuntimeStage.LOADING)
     assert said == []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.checkpoint_orders import fulfil
-from gpu_runtime.control_plane.failed_checkpoints import upload_failed
+from gpu_runtime.checkpoints import upload_failed
 from gpu_runtime.errors import (
     ControlPlaneRefused,
     DiskFull,
@@ -22,7 +22,7 @@ from tinkerscript.wire.runtime import CheckpointFailure, CheckpointOrder
 
 @dataclass
 class Parts:
-    """In place of agent, batches and learner."""
+    """In place of agent, batches, learner and checkpoints."""
 
     fault: RuntimeFault | None = None
     policy_version: int = 3
@@ -61,7 +61,7 @@ class Parts:
 
 async def made(parts: Parts, kind: str) -> Parts:
     order = CheckpointOrder(checkpoint_id="ckp_1", kind=kind)
-    await fulfil(parts, order, parts, parts)  # type: ignore[arg-type]
+    await fulfil(parts, order, parts, parts, parts)  # type: ignore[arg-type]
     return parts
 
 

@@ -221,14 +221,13 @@ async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
     else:
         journal.batches.step_done(1, {})
     config = SessionConfig(grpo_n=2, tasks_per_batch=2, **OF_AGENTS)
-    batches = batches_of(journal, config, disk)
     documents = {name: tuple(journal.calls.of_episode(name)) for name in "abcd"}
     documents_stored(journal, [Due(name, 1) for name in "abcd"])
 
     async def recall(names: Sequence[str]) -> dict[str, tuple[CallRecord, ...]]:
         return {name: documents[name] for name in names}
 
-    batches.calls.recall = recall
+    batches = batches_of(journal, config, disk, recall=recall)
 
     async def shown() -> tuple[dict[str, dict[str, float]], list[Sample]]:
         kept = await batches.kept("refused-a" if is_refused else "1")

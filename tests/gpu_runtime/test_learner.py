@@ -71,7 +71,7 @@ async def test_a_state_is_saved_every_so_many_steps_and_two_are_kept_here(volume
         async with learner_open(plane, volume) as it:
             for _ in range(6):
                 await it.train_next()
-            await it.learner.settle()
+            await it.checkpoints.settle()
         assert [upload["step"] for upload in plane.uploads.values() if upload["kind"] == "state"] == [2, 4, 6]
         assert sorted(folder.name for folder in volume.glob("state-*")) == ["state-00000004", "state-00000006"]
 
@@ -83,7 +83,7 @@ async def test_a_new_runtime_trains_what_the_last_state_lacks_to_the_same_bits(v
         async with learner_open(plane, volume) as it:
             for _ in range(3):
                 await it.train_next()
-            await it.learner.settle()
+            await it.checkpoints.settle()
             weights = it.trainer.weights
         async with learner_open(plane, volume) as it:
             assert await it.learner.restore() == 3
@@ -118,7 +118,7 @@ async def test_a_new_volume_goes_on_from_the_stored_state_and_journal(volume: Pa
         async with learner_open(plane, volume) as it:
             await it.train_next()
             await it.train_next()
-            await it.learner.settle()
+            await it.checkpoints.settle()
             weights = it.trainer.weights
         other = tmp_path / "other"
         other.mkdir()
@@ -141,7 +141,7 @@ async def test_a_store_that_is_away_costs_a_state_and_not_the_session(volume: Pa
             await it.train_next()
             del plane.answers[UPLOADS]
             await it.train_next()
-            await it.learner.settle()
+            await it.checkpoints.settle()
         assert [upload["step"] for upload in plane.uploads.values() if upload["kind"] == "state"][-1] == 3
 
 
@@ -154,12 +154,12 @@ async def test_an_ordered_state_that_the_store_did_not_take_is_made_when_it_is_o
             plane.answers[UPLOADS] = (503, error_body("storage_unavailable"))
             plane.orders = plane.orders | {"checkpoints": [{"checkpoint_id": "ckp_asked", "kind": "state"}]}
             order = await asyncio.wait_for(it.agent.checkpoint_orders.get(), 25)
-            await it.learner.save_state(1, order.checkpoint_id)
+            await it.checkpoints.save_state(1, order.checkpoint_id)
             await it.event("storage_unavailable")
             del plane.answers[UPLOADS]
             order = await asyncio.wait_for(it.agent.checkpoint_orders.get(), 25)
-            await it.learner.save_state(1, order.checkpoint_id)
-            await it.learner.settle()
+            await it.checkpoints.save_state(1, order.checkpoint_id)
+            await it.checkpoints.settle()
             assert any(u["committed"] for u in plane.uploads.values() if u["checkpoint_id"] == "ckp_asked")
             await eventually(lambda: it.agent.checkpoint_orders.empty())
 
@@ -175,7 +175,7 @@ async def test_what_was_reported_of_a_step_arrives_before_its_state_is_committed
             await eventually(lambda: len(plane.bodies("/v1/runtime/report")) >= 2)
             assert not any(upload["committed"] for upload in plane.uploads.values() if upload["kind"] == "state")
             del plane.answers["/v1/runtime/report"]
-            await it.learner.settle()
+            await it.checkpoints.settle()
             assert len(await it.metrics(1)) == 1
 
 

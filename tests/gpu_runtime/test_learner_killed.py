@@ -73,7 +73,7 @@ async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
         while (batch := await it.batches.next_batch()) is not None:
             with it.batches.stepping():
                 await it.learner.train(batch)
-        await it.learner.settle()
+        await it.checkpoints.settle()
         (volume / "points.json").write_text(json.dumps(ticks.points))
         (volume / "weights").write_text(it.trainer.weights)
 

@@ -11,7 +11,7 @@ import pytest
 from gpu_runtime.engine.tensor_parallel import EngineDevices
 from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
 from gpu_runtime.loading import both as loading_module
-from gpu_runtime.placement import Placement, both_loaded
+from gpu_runtime.placement import Placement, engine_loaded
 from support.gateway_harness import make_assignment
 from tinkerscript.wire.runtime import Assignment
 
@@ -39,6 +39,10 @@ class NoEngine:
 
 def opened_session(assignment: Assignment) -> AbstractAsyncContextManager:
     return loading_module.open_engine_and_trainer(assignment, 0, lambda: None)
+
+
+def opened_tinker(assignment: Assignment) -> AbstractAsyncContextManager:
+    return loading_module.open_sampler_and_trainer(assignment, lambda: None)
 
 
 async def test_of_a_model_that_neither_takes_the_reason_is_final(monkeypatch) -> None:
@@ -88,7 +92,7 @@ class LateEngine:
     ("module", "opened", "trainer", "engine"),
     [
         (loading_module, opened_session, "TrainerRanks", "VllmEngine"),
-        (loading_module, loading_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler"),
+        (loading_module, opened_tinker, "ModelTrainerProcess", "VllmSampler"),
     ],
     ids=["session", "Tinker session"],
 )
@@ -129,7 +133,8 @@ async def test_on_a_device_that_they_share_the_trainer_loads_after_the_engine(sh
     points: list[str] = []
     engine, trainer = Loaded(points, "engine"), Loaded(points, "trainer")
     with pytest.raises(KeyError):
-        async with both_loaded(engine.start, trainer.ready, shared=shared) as found:
+        async with engine_loaded(engine.start, trainer.ready, shared=shared) as (found, loading):
+            await loading
             assert found is engine and points[-1] == "trainer is ready"
             raise KeyError("the block's own")
     assert (points.index("engine is ready") < points.index("trainer begins")) == shared
@@ -140,8 +145,8 @@ async def test_an_engine_that_loaded_is_closed_where_the_trainer_does_not_load()
     points: list[str] = []
     engine, trainer = Loaded(points, "engine"), RefusingTrainer()
     with pytest.raises(ModelUnsupported):
-        async with both_loaded(engine.start, trainer.ready, shared=True):
-            pytest.fail("the block must not run")
+        async with engine_loaded(engine.start, trainer.ready, shared=True) as (_, loading):
+            await loading
     assert points[-1] == "engine closed"
 
 
@@ -165,7 +170,7 @@ async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(mon
     for name, value in parts:
         monkeypatch.setattr(loading_module, name, value)
     with pytest.raises(EngineTrainerMismatch, match="they differ"):
-        async with loading_module.open_sampler_and_trainer(make_assignment()):
+        async with opened_tinker(make_assignment()):
             raise AssertionError("opened without a rehearsal")
 
 

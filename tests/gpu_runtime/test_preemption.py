@@ -104,7 +104,7 @@ async def test_no_step_and_no_order_is_begun_any_more(plane: FakeControlPlane, t
         it.batches.next_batch = at_once
         it.agent.checkpoint_orders.put_nowait(CheckpointOrder(checkpoint_id="ckp_1", kind="model"))
         it.agent.preempt()
-        await asyncio.wait_for(episodes.work(it.agent, it.batches, it.learner), 25)
+        await asyncio.wait_for(episodes.work(it.agent, it.batches, it.learner, it.checkpoints), 25)
         assert it.points == []
 
 
@@ -122,7 +122,7 @@ async def test_a_model_that_is_ordered_is_left_to_the_next_runtime_between_two_s
 
         it.trainer.reach = taken_away
         order = CheckpointOrder(checkpoint_id="ckp_1", kind="model")
-        await asyncio.wait_for(episodes.fulfil(it.agent, order, it.batches, it.learner), 25)
+        await asyncio.wait_for(episodes.fulfil(it.agent, order, it.batches, it.learner, it.checkpoints), 25)
         assert (it.reached("optim_step"), it.reached("export_model")) == (1, 0)
 
 
@@ -135,7 +135,7 @@ async def test_the_models_of_a_tinker_session_are_saved_on_its_volume(
     trainers: list[FakeModelTrainer] = []
 
     @asynccontextmanager
-    async def fakes(_: Assignment) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+    async def fakes(_: Assignment, *__: object) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
         trainers.append(FakeModelTrainer())
         yield FakeSamplerEngine(), trainers[-1]
 

@@ -30,7 +30,7 @@ from gpu_runtime.trajectories.documents import document_pack, episode_document
 from gpu_runtime.trajectories.outbox import documents_due, documents_stored, reporting_begin, rows_due, rows_reported
 from gpu_runtime.trajectories.reporter import EpisodeReporter
 from gpu_runtime.trajectories.rows import episode_row as reported_row
-from gpu_runtime.trajectories.stored_calls import StoredCalls, document_calls
+from gpu_runtime.trajectories.stored_calls import document_calls
 from gpu_runtime.trajectories.token_texts import TokenTexts
 from support.fake_control_plane import FakeControlPlane
 from support.light_tokenizer import LightTokenizer
@@ -169,8 +169,7 @@ class World:
         """Everything that anybody can read of the session."""
         disk, config = JournalExecutor(), SessionConfig(**PAIRS)
         try:
-            batches = batches_of(self.journal, config, disk)
-            batches.calls.recall = self.recall
+            batches = batches_of(self.journal, config, disk, recall=self.recall)
             found: dict[str, Any] = {"accounting": self.journal.episodes.accounting(), "archive": self.archive}
             found["rows"] = self.rows
             for record in self.journal.episodes.page(limit=1000):
@@ -297,8 +296,6 @@ async def live(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int 
                 os.kill(os.getpid(), signal.SIGKILL)
 
     async with learner_open(plane, volume) as it:
-        stored = StoredCalls(it.agent, it.store, it.journal)
-        it.batches.calls.recall, it.learner.on_committed = stored.recall, stored.prune
         reporter = EpisodeReporter(
             it.assignment.config, it.agent, it.store, it.journal, it.batches, LightTokenizer(model), volume
         )
@@ -318,8 +315,8 @@ async def live(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int 
                 await it.learner.train(batch)
             counting[0] = True
             await reporter.flush()
-            await it.learner.save_state(batch.step)
-            await it.learner.settle()
+            await it.checkpoints.save_state(batch.step)
+            await it.checkpoints.settle()
             counting[0] = False
         lines = {}
         for record in it.journal.episodes.page(limit=100):

@@ -81,8 +81,8 @@ async def test_step_0_has_the_weights_and_moments_of_the_state_and_later_ones_fo
         async with learner_open(plane, tmp_path) as it:  # killed before it had saved: from the same state again
             assert await it.learner.restore() == 1
             assert it.trainer.weights == after and it.engine.version == 1
-            await it.learner.save_state(1)
-            await it.learner.settle()
+            await it.checkpoints.save_state(1)
+            await it.checkpoints.settle()
         assert resume_point(plane)["step"] == 1
         async with learner_open(plane, tmp_path) as it:
             assert state_of(it.assignment) == it.assignment.resume_from
@@ -93,8 +93,8 @@ async def test_its_own_state_of_step_0_is_no_reason_to_begin_at_the_base(tmp_pat
         assign(plane, starts_from=stored(plane, "ckp_old", files_of(trained)))
         async with learner_open(plane, tmp_path) as it:
             await it.learner.restore()
-            await it.learner.save_state(0)
-            await it.learner.settle()
+            await it.checkpoints.save_state(0)
+            await it.checkpoints.settle()
         assert resume_point(plane)["step"] == 0
         async with learner_open(plane, tmp_path) as it:
             assert await it.learner.restore() == 0 and it.trainer.weights == trained.weights
@@ -166,7 +166,7 @@ async def test_a_model_that_is_exported_says_what_it_came_from(tmp_path: Path, t
         assign(plane, starts_from=stored(plane, "ckp_old", files_of(trained)), started_from=RECORD)
         async with learner_open(plane, tmp_path) as it:
             await it.learner.restore()
-            await it.learner.export_model(0, "ckp_new")
+            await it.checkpoints.export_model(0, "ckp_new")
         card = plane.objects["ckp_new/README.md"].decode()
     assert card.startswith('---\nbase_model: "tiny"\n')
     assert "state checkpoint ckp_old of session ses_old, step 7" in card and '"grpo_n": 2' in card

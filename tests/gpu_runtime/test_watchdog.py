@@ -119,7 +119,7 @@ async def test_a_step_that_advances_is_left_alone_however_long_it_takes(plane, r
         async def reach(point: str) -> None:
             end = time.monotonic() + 1.5 * PATIENT_S
             while point == "forward_backward 1" and time.monotonic() < end:
-                it.trainer.on_progress()
+                it.agents[0].status.advance()
                 await asyncio.sleep(PATIENT_S / 40)
 
         it.trainer.reach = reach

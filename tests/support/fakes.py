@@ -189,7 +189,6 @@ class FakeTrainer:
 
     def __init__(self, *, reach: Reach = pass_by, model_folder: Path | None = None) -> None:
         self.weights = self.moments = "base"
-        self.on_progress: Callable[[], None] = lambda: None
         self.gradient: list[str] = []
         self.steps: list[int] = []
         self.reach = reach

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from gpu_runtime.episodes.ledger import Episodes
+from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.events import Events
 from gpu_runtime.gateway.app import create_app, serve
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import EpisodeRecord
@@ -54,6 +56,7 @@ class Gateway:
     journal: Journal
     renderer: Renderer
     http: httpx.AsyncClient
+    bus: Events
     clients: list["AsyncOpenAI"] = field(default_factory=list)
     faults: list[RuntimeFault] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)  # about episodes
@@ -140,15 +143,16 @@ async def running_gateway(
     renderer = Renderer(tokenizer, config=assignment.config)
     clock = {"now": now} if now else {}
     journal = Journal(folder / "journal.sqlite3", **clock)
-    events: list[dict[str, Any]] = []
-    episodes = Episodes(journal, assignment, on_event=events.append, **clock)
-    episodes.eraser = partial(episodes.erase, states=(0, 0))
+    events, bus = list[dict[str, Any]](), Events()
+    bus.subscribe(EpisodeNoted, lambda event: events.append(event.data))
+    episodes = Episodes(journal, assignment, events=bus, **clock)
     faults: list[RuntimeFault] = []
-    app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append)
+    erase = partial(episodes.erase, states=(0, 0))
+    app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append, erase=erase)
     await episodes.start()
     async with serve(app) as address:
         async with httpx.AsyncClient(base_url=f"http://{address}", timeout=30) as http:
-            gateway = Gateway(address, episodes, engine, journal, renderer, http, faults=faults, events=events)
+            gateway = Gateway(address, episodes, engine, journal, renderer, http, bus, faults=faults, events=events)
             try:
                 yield gateway
             finally:

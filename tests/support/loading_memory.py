@@ -35,7 +35,7 @@ def peak_path(model: Path, rank: int) -> Path:
     return model.with_name(f"{model.name}-peak-{rank}")
 
 
-def rank_load_measured(spec: RankSpec):
+def rank_load_measured(spec: RankSpec, on_row):
     """``rank_load``, beside a file with the bytes that this rank had of its own at most while the model was loaded."""
     from gpu_runtime.training import trainer
 
@@ -48,7 +48,7 @@ def rank_load_measured(spec: RankSpec):
         return policy
 
     trainer.policy_load = measured
-    return rank_load(spec)
+    return rank_load(spec, on_row)
 
 
 def export_peak(model: str, config: SessionConfig, folder: Path) -> int:

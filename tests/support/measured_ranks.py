@@ -10,9 +10,9 @@ from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import TrainerRanks
 
 
-def measured_load(spec: RankSpec):
+def measured_load(spec: RankSpec, on_row):
     """``rank_load``, of a trainer that has ``memory_peak`` too."""
-    trainer = rank_load(spec)
+    trainer = rank_load(spec, on_row)
     trainer.memory_peak = partial(memory_peak, spec)
     return trainer
 

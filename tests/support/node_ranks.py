@@ -67,7 +67,7 @@ class Met:
     """In the place of a trainer."""
 
 
-def meet(other_model: str | None, spec: RankSpec) -> Met:
+def meet(other_model: str | None, spec: RankSpec, on_row: object) -> Met:
     """What a rank does before it loads the model. The rank on the other node may have another one."""
     if other_model and spec.rank > 0:
         spec = replace(spec, base_model_path=other_model)

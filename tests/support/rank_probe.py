@@ -40,7 +40,7 @@ def trainer_make(model: str, config: SessionConfig, device: str = "cpu"):
     """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a CPU."""
     spec = RankSpec(model, config, 0, 1, f"{model}-ranks-{os.getpid()}", device, 1)
     rank_environment(spec)
-    return rank_load(spec)
+    return rank_load(spec, lambda: None)
 
 
 def gradients(
@@ -194,7 +194,7 @@ def _weights_of(module) -> list:
     return [parameter.detach().clone() for parameter in module.parameters()]
 
 
-def rank_load_in_sub_groups(spec: RankSpec):
+def rank_load_in_sub_groups(spec: RankSpec, on_row):
     """``rank_load``, of ranks that cut even the tiny model into several sub-groups under ZeRO 3."""
     from gpu_runtime.training import trainer
 
@@ -205,7 +205,7 @@ def rank_load_in_sub_groups(spec: RankSpec):
         return whole | {"zero_optimization": whole["zero_optimization"] | {"sub_group_size": SUB_GROUP}}
 
     trainer.deepspeed_config = cut
-    return rank_load(spec)
+    return rank_load(spec, on_row)
 
 
 def sharded_and_whole(model: str, dtype: str) -> list[dict]:

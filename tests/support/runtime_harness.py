@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,16 @@ import pytest
 
 from gpu_runtime import run as run_module
 from gpu_runtime.archive.archive import Archive
+from gpu_runtime.checkpoints import Checkpoints
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.call_reader import Recall, none_recalled
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.episodes.progress import episodes_follow
+from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
@@ -28,9 +32,12 @@ from gpu_runtime.loading import tokenizer as tokenizer_module
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
+from gpu_runtime.session import Session
 from gpu_runtime.start import start
-from gpu_runtime.steps.comparison import Comparison
+from gpu_runtime.steps.comparison import Comparison, Loaded
+from gpu_runtime.steps.resumed_state import weights_fetched
 from gpu_runtime.training.batching import samples_with_signal
+from gpu_runtime.trajectories.stored_calls import StoredCalls
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.fakes import FakeEngine, FakeTrainer, Reach
 from support.light_tokenizer import LightTokenizer
@@ -113,6 +120,7 @@ class Parts:
     engine: FakeEngine
     trainer: FakeTrainer
     learner: Learner
+    checkpoints: Checkpoints
     store: ObjectStore
     points: list[str] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
@@ -166,31 +174,43 @@ async def learner_open(
     engine: Any = None,
     trainer: Any = None,
     patience_s: float = PATIENCE_S,
+    serves_state: bool = False,
 ) -> AsyncIterator[Parts]:
     """A runtime without its gateway, before it restores; its journal is that of ``volume`` or else the stored one.
 
-    ``engine`` and ``trainer`` are fakes unless given; ``patience_s`` is with a store that is away.
+    ``engine`` and ``trainer`` are fakes unless given; ``patience_s`` is with a store that is away. ``serves_state``:
+    the engine gets the weights of a state before the trainer has loaded it.
     """
     handover, disk, others = volume / "handover", JournalExecutor(), asyncio.all_tasks()
     handover.mkdir(exist_ok=True)
-    async with Agent(runtime_config(plane, volume)) as agent:
+    config = runtime_config(plane, volume)
+    async with Agent(config) as agent:
         assignment = await agent.register()
         store = ObjectStore(agent, patience_s=patience_s)
+        session = Session(agent, assignment, config, store)
         journal = await journal_open(assignment, store, volume)
-        batches = batches_of(journal, assignment.config, disk)
+        stored = StoredCalls(agent, store, journal)
+        episodes_follow(agent.events, agent.report, assignment.config.tasks_per_batch)
+        batches = batches_of(journal, assignment.config, disk, recall=stored.recall, events=agent.events)
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
-        replica = JournalReplica(store, journal, volume)
-        archive = Archive(assignment, store, journal, replica, volume)
-        learner = Learner(assignment, volume, handover, agent, store, batches, engine, trainer, archive)
-        it = Parts(plane, assignment, agent, journal, batches, engine, trainer, learner, store)
-        engine.reach = trainer.reach = reach or it.fail_or_hold
-        try:
-            yield it
-        finally:
-            left = asyncio.all_tasks() - others  # uploads under way, which end with a runtime's process
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+        archive = Archive(assignment, store, journal, JournalReplica(store, journal, volume), volume)
+        fetched = weights_fetched(store, assignment, volume, agent.status.advance) if serves_state else nullcontext()
+        async with fetched as weights:
+            comparison = Comparison(resumes=weights is not None)
+            if serves_state:
+                comparison.begin(comparison.resumed())
+            loaded = Loaded(engine, trainer, comparison, handover, weights)
+            checkpoints = Checkpoints(session, loaded, archive, stored)
+            learner = Learner(session, loaded, batches, checkpoints)
+            it = Parts(plane, assignment, agent, journal, batches, engine, trainer, learner, checkpoints, store)
+            engine.reach = trainer.reach = reach or it.fail_or_hold
+            try:
+                yield it
+            finally:
+                left = asyncio.all_tasks() - others  # uploads under way, which end with a runtime's process
+                for task in left:
+                    task.cancel()
+                await asyncio.gather(*left, return_exceptions=True)
     disk.close()
     journal.close()
 
@@ -311,9 +331,13 @@ async def running(
             await asyncio.gather(task, return_exceptions=True)
 
 
-def batches_of(journal: Journal, config: SessionConfig, disk: JournalExecutor) -> Batches:
+def batches_of(
+    journal: Journal, config: SessionConfig, disk: JournalExecutor, *, recall: Recall = none_recalled,
+    events: Events | None = None,
+) -> Batches:  # fmt: skip
     """The batches of a session of which no episode is open."""
-    return Batches(journal, config, disk, ChangeNotifier(), OpenEpisodes([], idle_timeout_s=60.0, now=time.time))
+    none_open = OpenEpisodes([], idle_timeout_s=60.0, now=time.time)
+    return Batches(journal, config, disk, ChangeNotifier(), none_open, events or Events(), recall)
 
 
 async def weights_replayed(journal: Journal, config: SessionConfig) -> str:

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.events import Events
 from gpu_runtime.gateway.app import app_of, serve
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
@@ -44,9 +45,6 @@ class ThreadedTrainer:
 
         return call
 
-    def on_progress(self) -> None:
-        """No one watches."""
-
     async def load_state(
         self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
     ) -> None:
@@ -57,11 +55,15 @@ class ThreadedTrainer:
 async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIterator[str]:
     """The base URL of a server over ``trainer``; states that a client saves lie in ``folder``/store."""
     journal, disk, store = Journal(folder / "journal.sqlite3"), JournalExecutor(), FolderStore(folder / "store")
-    threaded = ThreadedTrainer(trainer)
+    threaded, events = ThreadedTrainer(trainer), Events()
     samplers = Samplers(journal.models, disk, store, threaded.export_state)
-    work = ModelWork(threaded, store, folder / "models", session_id=SESSION, sampler_put=samplers.put)  # fmt: skip
-    ledger = Ledger(journal.models, disk, work)
-    samples = Samples(FakeSamplerEngine(), samplers.find, session_id=SESSION, on_fault=lambda fault: None)
+    work = ModelWork(
+        threaded, store, folder / "models", session_id=SESSION, sampler_put=samplers.put, advance=lambda: None
+    )
+    ledger = Ledger(journal.models, disk, work, events)
+    samples = Samples(
+        FakeSamplerEngine(), samplers.find, session_id=SESSION, events=events, on_fault=lambda fault: None
+    )
     routes = TinkerRoutes(ledger, samples, samplers, session_id=SESSION, relay_key="relay")
     worker = asyncio.create_task(ledger.run())
     app = app_of([*_control_plane(ledger), *routes.routes()])

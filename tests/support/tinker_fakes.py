@@ -26,7 +26,6 @@ class FakeModelTrainer:
 
     def __init__(self, *, reach: Reach = pass_by) -> None:
         self.models: dict[str, dict[str, object]] = {}
-        self.on_progress: Callable[[], None] = lambda: None
         self.reach = reach
         self.dead = False
         self.calls: list[str] = []

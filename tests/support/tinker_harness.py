@@ -12,6 +12,7 @@ import numpy as np
 from starlette.applications import Starlette
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.events import Events
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.tinker import messages
 from gpu_runtime.gateway.tinker.dialects import DialectRoutes
@@ -42,6 +43,7 @@ class Wire:
     samples: Samples
     app: Starlette
     worker: asyncio.Task[None]
+    events: Events
 
     async def post(self, path: str, body: Any) -> httpx.Response:
         content = {"content": body} if isinstance(body, bytes) else {"json": body}
@@ -79,7 +81,7 @@ def opening(tmp_path: Path) -> Open:
     @asynccontextmanager
     async def opened(
         *, gap_s: float = 60.0, poll_s: float = 10.0, words: FakeEngine | None = None, relay_key: str = "relay",
-        session_id: str = SESSION, **options: Any,
+        session_id: str = SESSION, advance: Callable[[], None] = lambda: None, **options: Any,
     ) -> AsyncIterator[Wire]:  # fmt: skip
         journal, disk = Journal(tmp_path / "journal.sqlite3"), JournalExecutor()
         length = words.context_length if words else 256
@@ -88,13 +90,16 @@ def opening(tmp_path: Path) -> Open:
             setattr(trainer, name, value)
         store = FolderStore(tmp_path / "store")
         samplers = Samplers(journal.models, disk, store, trainer.export_state)
-        work = ModelWork(trainer, store, tmp_path / "models", session_id=session_id, sampler_put=samplers.put)
-        ledger = Ledger(journal.models, disk, work, gap_s=gap_s)
-        samples = Samples(engine, samplers.find, session_id=session_id, on_fault=lambda fault: None)
+        work = ModelWork(
+            trainer, store, tmp_path / "models", session_id=session_id, sampler_put=samplers.put, advance=advance
+        )
+        events = Events()
+        ledger = Ledger(journal.models, disk, work, events, gap_s=gap_s)
+        samples = Samples(engine, samplers.find, session_id=session_id, events=events, on_fault=lambda fault: None)
         routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=relay_key, poll_s=poll_s)
         config = SessionConfig(max_context_length=length, max_tokens=min(512, length))
         dialects = DialectRoutes(
-            engine, samplers.find, lambda: renderer_of(words), config, relay_key=relay_key,
+            engine, samplers.find, lambda: renderer_of(words), config, relay_key=relay_key, events=events,
             on_fault=lambda fault: None,
         )  # fmt: skip
         await ledger.restore()
@@ -103,7 +108,7 @@ def opening(tmp_path: Path) -> Open:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://runtime", timeout=30) as http:
             try:
-                yield Wire(http, trainer, engine, store, journal, ledger, samples, app, worker)
+                yield Wire(http, trainer, engine, store, journal, ledger, samples, app, worker, events)
             finally:
                 await samples.close()
                 worker.cancel()

@@ -1,5 +1,6 @@
 """The internal routes: episodes, as the control plane forwards them. Bodies are the wire's, the key the relay's."""
 
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -10,7 +11,7 @@ from starlette.routing import Route
 from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.http import cancel_on_disconnect, check_relay_key, model_response, parse_page, read_body
-from gpu_runtime.refusals import BadRequest, NotAdmitted
+from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodesHeartbeat, EpisodesRescore
 from tinkerscript.wire.errors import ErrorCode
 
@@ -19,10 +20,10 @@ MAX_EPISODES_PER_PAGE = 500  # of one page
 
 
 class InternalRoutes:
-    """The routes of ``/episodes`` and ``/accounting``."""
+    """The routes of ``/episodes`` and ``/accounting``. ``erase`` erases an episode everywhere in this runtime."""
 
-    def __init__(self, episodes: Episodes, relay_key: str) -> None:
-        self._episodes, self._relay_key = episodes, relay_key
+    def __init__(self, episodes: Episodes, relay_key: str, erase: Callable[[str], Awaitable[None]]) -> None:
+        self._episodes, self._relay_key, self._erase = episodes, relay_key, erase
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
@@ -55,9 +56,7 @@ class InternalRoutes:
         """``GET /episodes/{id}``; ``DELETE``: erase it."""
         check_relay_key(request, self._relay_key)
         if request.method == "DELETE":
-            if self._episodes.eraser is None:
-                raise NotAdmitted("this runtime is on its way up")
-            await self._episodes.eraser(request.path_params["episode_id"])
+            await self._erase(request.path_params["episode_id"])
             return Response(status_code=204)
         return model_response(await self._episodes.view(request.path_params["episode_id"]))
 

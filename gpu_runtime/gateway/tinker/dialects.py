@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RuntimeFault
+from gpu_runtime.events import Events
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import check_relay_key
@@ -40,6 +41,16 @@ from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER
 MAX_SAMPLERS = 256  # whose routes are kept; those of another one are made anew
 
 
+@dataclass(frozen=True)
+class CallDone:
+    """A call in one of the dialects is over, of which so many tokens were made."""
+
+    sampler_id: str
+    prompt_tokens: int
+    tokens: int
+    seconds: float
+
+
 class DialectRoutes:
     """``renderer_load`` reads the base model's tokenizer and template, once, when the first request comes: Tinker
     clients need neither. It raises OSError, ModelUnsupported. ``sampler_find`` raises UserMistake."""
@@ -52,15 +63,15 @@ class DialectRoutes:
         config: SessionConfig,
         *,
         relay_key: str,
+        events: Events,
         on_fault: Callable[[RuntimeFault], None],
     ) -> None:
         self._engine, self._sampler_find, self._renderer_load = engine, sampler_find, renderer_load
         self._config, self._relay_key, self._on_fault = config, relay_key, on_fault
+        self._events = events
         self._renderer: Renderer | None = None
         self._loading = asyncio.Lock()
         self._by_sampler: OrderedDict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = OrderedDict()
-        # Hears of each call: its sampling session, tokens of its prompt and of its answer, and the seconds it took.
-        self.on_done: Callable[[str, int, int, float], None] = lambda *call: None
         self.last_activity_at = time.time()
 
     def routes(self) -> list[Route]:
@@ -90,7 +101,7 @@ class DialectRoutes:
     ) -> dict[str, Callable[[Request], Awaitable[Response]]]:
         """The dialects over one sampler, by path."""
         recorder = ForgottenCalls(self._call_over)
-        source = SamplerSource(self._engine, folder, lambda *call: self.on_done(sampler_id, *call))
+        source = SamplerSource(self._engine, folder, lambda *call: self._events.publish(CallDone(sampler_id, *call)))
         calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
         # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
         episode = OpenEpisode(

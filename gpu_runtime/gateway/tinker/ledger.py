@@ -9,11 +9,12 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import CheckpointDeleted, InputUnusable, RuntimeFault, StoreUnavailable
+from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.results import Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
@@ -39,22 +40,29 @@ class _Model:
     last_seq: int = CREATE
 
 
+@dataclass(frozen=True)
+class OperationDone:
+    """An operation of a model has its result. ``again``: it had one before, from a runtime that was killed."""
+
+    operation: Operation
+    result: Result
+    seconds: float
+    again: bool
+
+
 class Ledger:
     """The operations of one session. ``run`` does them until it is cancelled."""
 
-    def __init__(self, table: ModelTable, disk: JournalExecutor, work: Work, *, gap_s: float = GAP_S) -> None:
-        self._table, self._disk, self._work, self._gap_s = table, disk, work, gap_s
+    def __init__(
+        self, table: ModelTable, disk: JournalExecutor, work: Work, events: Events, *, gap_s: float = GAP_S
+    ) -> None:
+        self._table, self._disk, self._work, self._events, self._gap_s = table, disk, work, events, gap_s
         self._models: dict[str, _Model] = {}
         self._done: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
         self._tail: set[asyncio.Task[None]] = set()
         self._arrivals = 0
         self._held_by = ""  # what every operation waits for, in words; empty while nothing holds them up
-        # Hears of each operation that is done for the first time, and of the seconds that it took.
-        self.on_done: Callable[[Operation, Result, float], None] = lambda operation, result, seconds: None
-        # Hears of each operation that a later runtime does again: what was measured is not told
-        # twice where it is kept.
-        self.on_again: Callable[[Operation, Result], None] = lambda operation, result: None
         self.last_activity_at = time.time()
         self.steps_done = 0  # optimizer steps of all models, those of earlier runtimes included
 
@@ -262,10 +270,8 @@ class Ledger:
     async def _finish(self, model: _Model, operation: Operation, result: Result, began: float) -> None:
         if not operation.is_done:
             await self._disk.run(self._table.finish, operation, result.kind, result.body)
-            self.on_done(operation, result, time.monotonic() - began)
             self.steps_done += operation.kind == "optim_step" and result.kind == "json"
-        else:
-            self.on_again(operation, result)
+        self._events.publish(OperationDone(operation, result, time.monotonic() - began, again=operation.is_done))
         model.unfinished.discard(operation.seq_id)
         if event := self._done.pop(operation.request_id, None):
             event.set()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_runtime.errors import CheckpointDeleted, EngineDead, RequestRefused, RuntimeFault, StoreUnavailable
+from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
 from gpu_runtime.gateway.tinker.results import Result
@@ -32,6 +33,16 @@ class Busy(Exception):
 
 class Gone(Exception):
     """The samples that a client waits for were another runtime's."""
+
+
+@dataclass(frozen=True)
+class SampleDone:
+    """A sample was made for a sampling session."""
+
+    sampler_id: str
+    order: SampleOrder
+    outcome: SampleOutcome
+    seconds: float
 
 
 @dataclass
@@ -65,12 +76,11 @@ class Samples:
         sampler_find: Callable[[str], Awaitable[Path | None]],
         *,
         session_id: str,
+        events: Events,
         on_fault: Callable[[RuntimeFault], None],
     ) -> None:
         self._engine, self._sampler_find = engine, sampler_find
-        self._session_id, self._on_fault = session_id, on_fault
-        # Hears of each sample: its sampling session, what was asked and made, and the seconds that it took.
-        self.on_done: Callable[[str, SampleOrder, SampleOutcome, float], None] = lambda *sample: None
+        self._session_id, self._events, self._on_fault = session_id, events, on_fault
         self._boot = secrets.token_hex(4)  # promises of an earlier runtime are not those of this one
         self._first_cursor = self._last_cursor = time.time_ns() // 1000  # beyond those of an earlier runtime
         self._changed = asyncio.Event()  # replaced each time that it is set
@@ -166,7 +176,8 @@ class Samples:
             began = time.monotonic()
             with snapshot_held(folder):
                 outcome = await self._sampled(order)
-            self.on_done(sample.sampling_session_id, order, outcome, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            self._events.publish(SampleDone(sample.sampling_session_id, order, outcome, seconds))
             promise.result = Result("proto", response_write(sample, order, outcome))
         except asyncio.CancelledError:
             promise.result = Result.mistake("the sample was cancelled by its client")

@@ -33,7 +33,10 @@ MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
 class ModelWork:
-    """ledger.Work over a trainer. ``folder`` is on the session's volume; ``session_id`` is ours."""
+    """ledger.Work over a trainer. ``folder`` is on the session's volume; ``session_id`` is ours.
+
+    ``advance`` is called as the files of a state grow.
+    """
 
     def __init__(
         self,
@@ -43,9 +46,10 @@ class ModelWork:
         *,
         session_id: str,
         sampler_put: Callable[[str, dict[str, object], bool], Awaitable[None]],
+        advance: Callable[[], None],
     ) -> None:
         self._trainer, self._store, self._folder, self._session_id = trainer, store, folder, session_id
-        self._sampler_put = sampler_put
+        self._sampler_put, self._advance = sampler_put, advance
         self._loras: dict[str, LoraOptions] = {}
         self._since: dict[str, tuple[int, int, float]] = {}  # operations, bytes, and when the first of them was
         self._saving_s: dict[str, float] = {}  # how long the last state took
@@ -276,7 +280,7 @@ class ModelWork:
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             with folder_publish(folder) as staging:
-                async with report_file_progress(staging, self._trainer.on_progress):
+                async with report_file_progress(staging, self._advance):
                     await write(staging)
         except DiskFull as full:
             raise UserMistake(f"the volume of this session is full: {full}") from full

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost, StoreUnavailable
-from gpu_runtime.gateway.tinker.results import Result
-from gpu_runtime.journal.model_table import Operation
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
+from gpu_runtime.events import Events
+from gpu_runtime.gateway.tinker.dialects import CallDone
+from gpu_runtime.gateway.tinker.ledger import OperationDone
+from gpu_runtime.gateway.tinker.sampling import SampleDone
 from tinkerscript.wire.tinker.work import (
     MAX_CALLS,
     MAX_MEASURES,
@@ -59,43 +60,38 @@ class WorkMeter:
     """What was done since the last report. An operation is a span of its own, as long as a report has room; samples of
     one sampling session are one."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Events) -> None:
+        events.subscribe(OperationDone, self._operation_done)
+        events.subscribe(SampleDone, self._sampled)
+        events.subscribe(CallDone, self._generated)
         self._boot, self._reports = secrets.token_hex(4), 0
         self._tokens: dict[str, int] = {}
         self._spans: dict[tuple[str, str, int], _Span] = {}
         self._calls: deque[_Call] = deque(maxlen=CALLS_KEPT)
         self._untold: WorkReport | None = None
 
-    def operation_done(self, operation: Operation, result: Result, seconds: float) -> None:
-        """An operation of a model has its result, now."""
-        self._count(training=result.tokens)
-        number = operation.seq_id if len(self._spans) < MAX_SPANS // 2 else -1
-        self._span(operation.kind, operation.model_id, number, seconds, result.tokens)
-        self.measured(operation, result)
-
-    def measured(self, operation: Operation, result: Result) -> None:
-        """Keep what a call returned in numbers. The control plane takes each number of a model
-        once."""
-        if result.measured is None:
+    def _operation_done(self, done: OperationDone) -> None:
+        operation, result = done.operation, done.result
+        if not done.again:
+            self._count(training=result.tokens)
+            number = operation.seq_id if len(self._spans) < MAX_SPANS // 2 else -1
+            self._span(operation.kind, operation.model_id, number, done.seconds, result.tokens)
+        if result.measured is None:  # else the control plane takes each number of a model once
             return
         named = list(result.measured.measures.items())[:MAX_MEASURES]
         measures = {name[:80]: float(value) for name, value in named if math.isfinite(value)}
         kind, now = result.measured.kind, time.time()
         self._calls.append(_Call(operation.model_id, operation.seq_id, kind, now, result.tokens, measures))
 
-    def sampled(self, sampler_id: str, order: SampleOrder, outcome: SampleOutcome, seconds: float) -> None:
-        """A sample of a Tinker client is done, now."""
-        tokens = sum(len(answer.token_ids_T) for answer in outcome.answers)
-        cached = min(outcome.cached_tokens, len(order.prompt_ids))
-        self._count(
-            sampling_prefill=len(order.prompt_ids) - cached, sampling_prefill_cached=cached, sampling_sample=tokens
-        )
-        self._span(SAMPLE, sampler_id, -1, seconds, tokens)
+    def _sampled(self, sample: SampleDone) -> None:
+        tokens, prompt = sum(len(answer.token_ids_T) for answer in sample.outcome.answers), len(sample.order.prompt_ids)
+        cached = min(sample.outcome.cached_tokens, prompt)
+        self._count(sampling_prefill=prompt - cached, sampling_prefill_cached=cached, sampling_sample=tokens)
+        self._span(SAMPLE, sample.sampler_id, -1, sample.seconds, tokens)
 
-    def generated(self, sampler_id: str, prompt_tokens: int, tokens: int, seconds: float) -> None:
-        """A call in another dialect is over, now; its prompt counts as read whole."""
-        self._count(sampling_prefill=prompt_tokens, sampling_sample=tokens)
-        self._span(SAMPLE, sampler_id, -1, seconds, tokens)
+    def _generated(self, call: CallDone) -> None:
+        self._count(sampling_prefill=call.prompt_tokens, sampling_sample=call.tokens)  # its prompt as read whole
+        self._span(SAMPLE, call.sampler_id, -1, call.seconds, call.tokens)
 
     async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
         """Send what is not yet told. What the control plane refuses is dropped with a line in the

@@ -73,7 +73,7 @@ class ModelTrainerProcess(RankProcesses):
         await self._call("export_external", model_id, folder, deadline_s=WEIGHTS_S)
 
 
-def models_load(spec: RankSpec) -> "BaseWithModels":
+def models_load(spec: RankSpec, on_row: Callable[[], None]) -> "BaseWithModels":
     """The base of ``spec`` in this process, whose environment is the rank's."""
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
     import torch
@@ -81,4 +81,4 @@ def models_load(spec: RankSpec) -> "BaseWithModels":
     from .trainer import BaseWithModels
 
     torch.set_num_threads(spec.threads)
-    return BaseWithModels(spec)
+    return BaseWithModels(spec, on_row)

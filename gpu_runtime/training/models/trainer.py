@@ -57,10 +57,10 @@ class _Model:
 
 
 class BaseWithModels:
-    """One base and the models on it."""
+    """One base and the models on it. ``on_row`` is called after each row of a call."""
 
-    def __init__(self, spec: RankSpec) -> None:
-        self._spec, self._config = spec, spec.config
+    def __init__(self, spec: RankSpec, on_row: Callable[[], None] = lambda: None) -> None:
+        self._spec, self._config, self._on_row = spec, spec.config, on_row
         self._device = torch.device(spec.device)
         self._models: dict[str, _Model] = {}
         self._made = 0  # adapters so far: each has a name that no other had
@@ -69,7 +69,6 @@ class BaseWithModels:
         self._vocabulary = int(fields.vocab_size)
         positions = getattr(fields, "max_position_embeddings", None) or self._config.max_context_length
         self._longest = min(self._config.max_context_length, positions)
-        self.on_row: Callable[[], None] = lambda: None  # called after each row of a call
 
     def _load(self) -> Policy:
         dtype = getattr(torch, dtype_name(self._config.dtype, self._spec.device))
@@ -226,7 +225,7 @@ class BaseWithModels:
         outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
         metrics = {"loss:sum": 0.0}
         backward = Tensor.backward if torch.is_grad_enabled() else None
-        through = RowModel(self._device, self._policy, backward, on_row=self.on_row)
+        through = RowModel(self._device, self._policy, backward, on_row=self._on_row)
         rows = pack(data, self._config.micro_batch_tokens, prefix_order(data))
         for passed in rows_pass(through, data, rows, row_loss):
             metrics["loss:sum"] += passed.told

@@ -18,6 +18,7 @@ from gpu_runtime.episodes import admission_queue, ledger
 from gpu_runtime.episodes.begun.groups import Begun, Places, begun_groups, step_is_early
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from support.gateway_harness import make_assignment
@@ -161,7 +162,7 @@ def played(
         patch.setattr(admission_queue, "SORT_S", 0.0)
         journal = Journal(Path(folder, "journal.sqlite3"), min_free_bytes=0)
         journal.database.connection.execute("PRAGMA synchronous = OFF")
-        episodes = Episodes(journal, make_assignment(**size), now=clock, on_event=lambda event: None)
+        episodes = Episodes(journal, make_assignment(**size), now=clock, events=Events())
         bound = grpo_n * tasks_per_batch
         world = World(episodes, clock, random.Random(seed), tasks, runners, failing, bound, max_staleness)
         try:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.episodes.progress import episodes_stale, waiting_phase
+from gpu_runtime.episodes.progress import EpisodesDropped, episodes_stale, waiting_phase
 from support.gateway_harness import Gateway
 from tinkerscript.wire.runtime import PHASE_WAITING
 
@@ -49,8 +49,9 @@ async def test_the_phase_is_that_of_the_episodes_that_were_ended(gateway: Gatewa
 @pytest.mark.system
 async def test_every_way_of_dropping_ended_episodes_is_told(gateway: Gateway) -> None:
     batches, told = gateway.episodes.batches, []
-    batches.on_dropped = lambda records, why, hint: told.append(
-        episodes_stale([record.group_key for record in records], why, hint)
+    keys = lambda event: [record.group_key for record in event.records]  # noqa: E731
+    gateway.bus.subscribe(
+        EpisodesDropped, lambda event: told.append(episodes_stale(keys(event), event.why, event.hint))
     )
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)

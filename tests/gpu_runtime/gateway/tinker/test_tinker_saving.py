@@ -13,9 +13,9 @@ from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker import ledger, work
+from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
-from gpu_runtime.gateway.tinker.named_store import NamedStore
 from gpu_runtime.health import file_progress, free_room
 from gpu_runtime.object_store.uploads import ObjectStore
 from support.fake_control_plane import LEASE, FakeControlPlane
@@ -43,7 +43,7 @@ async def test_an_encryption_that_takes_long_is_progress(wire_open: Open, monkey
 
     monkeypatch.setattr(work, "folder_encrypt", slow_encrypt)
     key = str(pyrage.x25519.Identity.generate().to_public())
-    async with wire_open(on_progress=grown.set) as wire:
+    async with wire_open(advance=grown.set) as wire:
         await wire.model()
         body = {"model_id": MODEL, "seq_id": 1, "path": "a", "age_encryption_recipients": [key]}
         assert "error" not in await wire.do("save_weights_external", body)
@@ -200,5 +200,5 @@ async def test_each_part_of_a_named_checkpoint_that_is_stored_is_progress(tmp_pa
             await agent.register()
             before = agent.status.progress
             wanted = NamedCheckpointOpen(model_id=MODEL, segment="weights", name="a", lora=LoraOptions(rank=8))
-            assert await NamedStore(agent, ObjectStore(agent), tmp_path).store(wanted, folder, 1) == 10
+            assert await CheckpointStore(agent, ObjectStore(agent), tmp_path).store(wanted, folder, 1) == 10
             assert agent.status.progress >= before + 10

@@ -5,6 +5,9 @@ from pathlib import Path
 from api.rest.parsing import MAX_MEMBERS
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.events import Events
+from gpu_runtime.gateway.tinker.dialects import CallDone
+from gpu_runtime.gateway.tinker.ledger import OperationDone
 from gpu_runtime.gateway.tinker.results import Measured, Result
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.journal.model_table import Operation
@@ -40,9 +43,8 @@ async def told(meter: WorkMeter, folder: Path) -> dict:
 async def test_tokens_are_those_that_were_trained_and_sampled_and_what_failed_has_none(
     wire_open: Open, tmp_path: Path
 ) -> None:
-    meter = WorkMeter()
     async with wire_open() as wire:
-        wire.ledger.on_done, wire.samples.on_done = meter.operation_done, meter.sampled
+        meter = WorkMeter(wire.events)
         await wire.model()
         await wire.do("forward_backward", training(1, [3, 4, 5, 6]))
         await wire.do("forward_backward", training(2, loss_fn="nonsense"))
@@ -62,9 +64,8 @@ async def test_tokens_are_those_that_were_trained_and_sampled_and_what_failed_ha
 
 
 async def test_what_calls_returned_is_told_in_numbers_and_what_failed_is_not(wire_open: Open, tmp_path: Path) -> None:
-    meter = WorkMeter()
     async with wire_open() as wire:
-        wire.ledger.on_done = meter.operation_done
+        meter = WorkMeter(wire.events)
         await wire.model()
         await wire.do("forward_backward", training(1, [3, 4, 5, 6]))
         await wire.do("forward_backward", training(2, loss_fn="nonsense"))
@@ -82,9 +83,8 @@ async def test_calls_that_are_done_again_after_a_kill_are_told_again_under_their
     async with wire_open() as wire:
         await wire.model()
         await wire.do("forward_backward", training(1))
-    meter = WorkMeter()
     async with wire_open() as wire:
-        wire.ledger.on_done, wire.ledger.on_again = meter.operation_done, meter.measured
+        meter = WorkMeter(wire.events)
         await wire.do("forward_backward", training(2, [3, 4]))
     report = await told(meter, tmp_path)
     assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"]["training"] == 2
@@ -93,12 +93,14 @@ async def test_calls_that_are_done_again_after_a_kill_are_told_again_under_their
 async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_server_reads(
     tmp_path: Path,
 ) -> None:
-    meter = WorkMeter()
+    events = Events()
+    meter = WorkMeter(events)
     for number in range(600):
         metrics = {f"own {number // 100} {name}:mean": 1.0 for name in range(20)} | {"nan:sum": float("nan")}
         result = Result("proto", b"", 1, Measured("forward_backward", metrics))
         model = f"{MODEL}{number % 11}"
-        meter.measured(Operation(model, number, f"ses|train:0:{number}", "forward_backward", b"", ""), result)
+        operation = Operation(model, number, f"ses|train:0:{number}", "forward_backward", b"", "")
+        events.publish(OperationDone(operation, result, 0.001, again=True))
     with FakeControlPlane() as server:
         server.answers[WORK] = 204, None
         async with agent_of(server, tmp_path) as agent:
@@ -116,21 +118,22 @@ async def test_what_a_runtime_does_again_after_a_kill_is_not_counted_again(wire_
         await wire.do("forward_backward", training(1))
     heard = []
     async with wire_open() as wire:
-        wire.ledger.on_done = lambda operation, result, seconds: heard.append((operation.kind, result.tokens))
+        wire.events.subscribe(OperationDone, heard.append)
         await wire.do("forward_backward", training(2, [3, 4]))
-    assert heard == [("forward_backward", 2)]
+    assert [(each.operation.kind, each.result.tokens) for each in heard if not each.again] == [("forward_backward", 2)]
 
 
 async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_a_refusal_stops_nothing(
     tmp_path: Path,
 ) -> None:
-    meter = WorkMeter()
-    meter.generated(SAMPLER, 3, 4, 0.5)
+    events = Events()
+    meter = WorkMeter(events)
+    events.publish(CallDone(SAMPLER, 3, 4, 0.5))
     with FakeControlPlane() as server:
         async with agent_of(server, tmp_path) as agent:
             server.answers[WORK] = 503, error_body("unavailable")
             await meter.tell(agent, deadline_s=0.2)
-            meter.generated(SAMPLER, 5, 6, 0.5)
+            events.publish(CallDone(SAMPLER, 5, 6, 0.5))
             del server.answers[WORK]  # then it is refused
             await meter.tell(agent)
             server.answers[WORK] = 204, None
@@ -141,10 +144,11 @@ async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_a_refusa
 
 
 async def test_a_report_has_a_bound_however_much_was_done(tmp_path: Path) -> None:
-    meter = WorkMeter()
+    events = Events()
+    meter = WorkMeter(events)
     for number in range(3000):
         operation = Operation(MODEL, number + 1, f"ses|train:0:{number}", "forward_backward", b"", "")
-        meter.operation_done(operation, Result("proto", b"", tokens=2), 0.001)
+        events.publish(OperationDone(operation, Result("proto", b"", tokens=2), 0.001, again=False))
     report = await told(meter, tmp_path)
     assert sum(map(len, report["spans"])) < MAX_MEMBERS / 2 and report["tokens"]["training"] == 6000
     assert sum(span["count"] for span in report["spans"]) == 3000
