@@ -50,16 +50,15 @@ class Runtime:
                 version = await parts.restore()
                 async with parts.guarded(), serve(parts.app, host=config.listen_host, port=config.listen_port) as at:
                     status.begin(Phase.WAITING, parts.waiting)
-                    ready = {"state": RuntimeStage.READY, "address": address_advertise(config, at)}
-                    # With the first of them how it stands: no ready session is shown without its episodes.
-                    standing = await parts.standing()
-                    status.update(**{"policy_version": version, **ready, **standing.fields})
+                    await parts.report()  # no ready session is shown without its episodes
+                    address = address_advertise(config, at)
+                    status.update(state=RuntimeStage.READY, address=address, policy_version=version)
                     background = [keep_status(parts), watch(parts), fault_found(session), *parts.background()]
                     async with until_one_fails(background):
                         await parts.work()
-                    standing = await parts.standing()
+                    await parts.report()
                     status.begin(Phase.SAVING, parts.ending)
-                    status.update(**{"state": RuntimeStage.STOPPING, **standing.fields})
+                    status.update(state=RuntimeStage.STOPPING)
                 await parts.close()
 
 
@@ -74,13 +73,9 @@ async def fault_found(session: Session) -> None:
 
 
 async def keep_status(parts: Parts) -> None:
-    """What the heartbeats report; waiting is progress as long as this loop turns, work reports its own."""
-    status = parts.session.status
+    """What the heartbeats report."""
     while True:
-        standing = await parts.standing()
-        status.update(**standing.fields)
-        if standing.words is not None and (standing.phase is Phase.WAITING or standing.words != status.phase):
-            status.begin(standing.phase, standing.words)
+        await parts.report()
         await asyncio.sleep(STATUS_S)
 
 

@@ -1,7 +1,7 @@
 """One session in this process: what all of its parts share, and what run.py needs of the parts of each kind."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,6 @@ from .config import RuntimeConfig
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Clock
 from .errors import RuntimeFault
-from .health.deadlines import Phase
 from .health.status import Status
 from .interfaces import Engine, Trainer
 from .model_interfaces import ModelTrainer
@@ -44,15 +43,6 @@ class Session:
         return self.config.runtime_dir
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How a session stands, for the next heartbeat. ``words`` is None while a part that works names its own phase."""
-
-    words: str | None
-    fields: Mapping[str, Any]  # of Status
-    phase: Phase = Phase.WAITING
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """The parts of a session, built and complete. run.py calls the methods in the order in which they stand here."""
@@ -73,8 +63,8 @@ class Parts:
         """Around all that happens while calls are served."""
         return nullcontext()
 
-    async def standing(self) -> Standing:
-        """How the session stands, asked for once a second."""
+    async def report(self) -> None:
+        """Let the next heartbeat know how the session stands, once a second."""
         raise NotImplementedError
 
     def background(self) -> list[Coroutine[Any, Any, None]]:

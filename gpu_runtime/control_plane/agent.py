@@ -86,7 +86,7 @@ class Agent:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         self._thread.start()
-        self._client = LeaseClient(self._config, self._lose, self._say_full)
+        self._client = LeaseClient(self._config, self.give_up, self._say_full)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -151,10 +151,6 @@ class Agent:
             time.sleep(0.02)
         return not self._queue
 
-    def give_up(self, fault: RuntimeFault) -> None:
-        """The runtime must end with ``fault``. From any thread; the first fault stands."""
-        self._lose(fault)
-
     async def fail(self, code: str, cause: str, hint: str = "", *, deadline_s: float = 60.0) -> None:
         """Give the session up with a named cause, after what was reported before it. Raises as ``call`` does."""
         await self.flush(FAREWELL_S)
@@ -194,7 +190,8 @@ class Agent:
                 self._orders_known.add(order.checkpoint_id)
                 self.checkpoint_orders.put_nowait(order)
 
-    def _lose(self, fault: RuntimeFault) -> None:
+    def give_up(self, fault: RuntimeFault) -> None:
+        """The runtime must end with ``fault``. From any thread; the first fault stands."""
         if self.lost is None:
             log.error("the runtime must end: %s: %s", fault.code, fault)
             self.lost = fault
@@ -226,7 +223,7 @@ class Agent:
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._lose(error if isinstance(error, RuntimeFault) else RuntimeFault(f"the agent broke: {error!r}"))
+            self.give_up(error if isinstance(error, RuntimeFault) else RuntimeFault(f"the agent broke: {error!r}"))
 
     async def _end(self) -> None:
         for task in self._tasks:

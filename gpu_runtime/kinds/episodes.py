@@ -10,35 +10,38 @@ from typing import Any
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.archive.on_failure import archive_on_failure
 from gpu_runtime.background import until_one_fails
-from gpu_runtime.checkpoint_orders import fulfil
-from gpu_runtime.checkpoints import Checkpoints
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.watched import WatchedEngine
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.episodes.progress import episodes_follow
-from gpu_runtime.errors import StoreFull
+from gpu_runtime.errors import DiskFull, InputUnusable, OutOfMemory, StoreFull, StoreUnavailable, UploadRefused
 from gpu_runtime.gateway.app import create_app
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.learner import Learner
 from gpu_runtime.loading.both import open_engine_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_of, tokenizer_reading
 from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
 from gpu_runtime.placement import devices_verify
 from gpu_runtime.rendering.template_check import template_report
-from gpu_runtime.session import Parts, Session, Standing
+from gpu_runtime.session import Parts, Session
+from gpu_runtime.steps.checkpoints import Checkpoints, checkpoint_give_up
 from gpu_runtime.steps.comparison import AdmittedCalls, Loaded
+from gpu_runtime.steps.learner import Learner
 from gpu_runtime.steps.resumed_state import weights_fetched
 from gpu_runtime.trajectories.erasure import EpisodeErasure
 from gpu_runtime.trajectories.reporter import EpisodeReporter
 from gpu_runtime.trajectories.stored_calls import StoredCalls
 from gpu_runtime.weights.handover_folder import handover_folder
-from tinkerscript.wire.runtime import PHASE_WAITING, StopReason
+from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.runtime import PHASE_WAITING, CheckpointOrder, StopReason
 
 log = logging.getLogger(__name__)
+
+# What the next try of the same checkpoint would meet too. A store that is away only delays it.
+FAILS = (InputUnusable, DiskFull, OutOfMemory, UploadRefused)
 
 
 @asynccontextmanager
@@ -108,13 +111,13 @@ class EpisodeParts(Parts):
         """What was played is reported and stored, also where a fault ends the runtime."""
         return self.reporter.flushed_on_failure()
 
-    async def standing(self) -> Standing:
+    async def report(self) -> None:
         """Where the episodes are, and while nothing is trained what the coming batch lacks."""
-        episodes, words = self.episodes, None
-        fields = {"accounting": await episodes.accounting(), "last_activity_at": episodes.open.last_activity_at}
-        if self.session.status.phase.startswith(PHASE_WAITING):
-            words = episodes.batches.phase() + ("" if self.loaded.comparison.is_over else "; the trainer is loading")
-        return Standing(words, fields)
+        status, episodes = self.session.status, self.episodes
+        status.update(accounting=await episodes.accounting(), last_activity_at=episodes.open.last_activity_at)
+        if status.phase.startswith(PHASE_WAITING):
+            beside = "" if self.loaded.comparison.is_over else "; the trainer is loading"
+            status.begin(Phase.WAITING, f"{episodes.batches.phase()}{beside}")
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """Copies of the journal, rows and documents of episodes, and the comparison of engine and trainer."""
@@ -183,3 +186,33 @@ async def work(agent: Agent, batches: Batches, learner: Learner, checkpoints: Ch
     finally:
         for task in (batch, order, stop):
             task.cancel()
+
+
+async def fulfil(
+    agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner, checkpoints: Checkpoints
+) -> None:
+    """A model is exported after every full group has been trained."""
+    try:
+        if order.kind == CheckpointKind.STATE:
+            await _made(agent, order, batches, learner, checkpoints)
+            return
+        with batches.stepping():
+            while (batch := await batches.flush_batch()) is not None:
+                await learner.train(batch)
+                if agent.preempted.is_set():
+                    return  # the next runtime is given the order
+            await _made(agent, order, batches, learner, checkpoints)
+    except StoreUnavailable as fault:  # the record shows it already; heartbeats will bring the order again
+        log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
+
+
+async def _made(
+    agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner, checkpoints: Checkpoints
+) -> None:
+    make = checkpoints.save_state if order.kind == CheckpointKind.STATE else checkpoints.export_model
+    try:
+        await make(batches.policy_version, order.checkpoint_id)
+    except FAILS as fault:
+        await checkpoint_give_up(agent, order.checkpoint_id, fault)
+        if isinstance(fault, OutOfMemory):  # its ranks were ended
+            await learner.trainer_again(batches.policy_version)

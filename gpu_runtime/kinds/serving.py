@@ -10,7 +10,7 @@ from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.loading.both import open_engine
 from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.placement import devices_verify
-from gpu_runtime.session import Parts, Session, Standing
+from gpu_runtime.session import Parts, Session
 from tinkerscript.wire.runtime import PHASE_SERVING
 
 
@@ -44,6 +44,7 @@ class ServingParts(Parts):
         """Nothing: the engine has loaded the weights that it serves."""
         return self.engine.version
 
-    async def standing(self) -> Standing:
+    async def report(self) -> None:
         """When the last call was."""
-        return Standing(self.waiting, {"last_activity_at": self.model.last_activity_at})
+        self.session.status.advance()
+        self.session.status.update(last_activity_at=self.model.last_activity_at)

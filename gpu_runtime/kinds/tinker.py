@@ -23,7 +23,7 @@ from gpu_runtime.model_interfaces import ModelTrainer
 from gpu_runtime.object_store.journal_replica import journal_open
 from gpu_runtime.placement import devices_verify
 from gpu_runtime.sampler_interfaces import SamplerEngine
-from gpu_runtime.session import Parts, Session, Standing
+from gpu_runtime.session import Parts, Session
 from tinkerscript.wire.runtime import PHASE_TINKER, StopReason
 
 FAREWELL_S = 5.0  # how long the control plane may be away when a runtime that ends reports its last work
@@ -80,16 +80,17 @@ class TinkerParts(Parts):
         await self.ledger.restore()
         return self.ledger.steps_done
 
-    async def standing(self) -> Standing:
+    async def report(self) -> None:
         """What is done for the client, and when it was last heard."""
-        phase, words = Phase.WAITING, self.waiting
+        status, phase, words = self.session.status, Phase.WAITING, self.waiting
         if not self.ledger.is_idle:
             phase, words = Phase.TRAINING, "training for a Tinker client"
         elif not self.samples.is_idle:
             words = "sampling for a Tinker client"
         active_at = max(part.last_activity_at for part in (self.ledger, self.samples, self.dialects))
-        fields = {"last_activity_at": active_at, "policy_version": self.ledger.steps_done}
-        return Standing(words, fields, phase)
+        status.update(last_activity_at=active_at, policy_version=self.ledger.steps_done)
+        if phase is Phase.WAITING or words != status.phase:
+            status.begin(phase, words)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """The operations, and the account of them."""

@@ -18,7 +18,6 @@ from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
 from gpu_runtime.model_interfaces import ModelTrainer
 from gpu_runtime.placement import engine_loaded, gpus_given, gpus_visible, placement_choose
-from gpu_runtime.rehearsal import rehearse, rehearse_models
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.steps.resumed_state import serves_from_state
@@ -29,6 +28,7 @@ from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 from .engine_nodes import engine_nodes
+from .rehearsal import rehearse, rehearse_models
 
 
 @asynccontextmanager

@@ -62,7 +62,7 @@ class RankProcesses:
     def __init__(self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None) -> None:
         self._spec, self._main, self._world = spec, main, spec.world_size
         self._lock = asyncio.Lock()
-        self.on_progress = on_progress
+        self._on_progress = on_progress
         self._connections: list[Any] = []  # each a Connection or a RemoteConnection
         self.processes: list[Any] = []
         self._words: list[LastWords] = []
@@ -160,7 +160,7 @@ class RankProcesses:
                     kind, value = self._receive(rank, command)
                     progress_at = time.monotonic()
                     if kind == "progress":
-                        self.on_progress()
+                        self._on_progress()
                     else:
                         results[rank] = kind, value
                 elif self.processes[rank].sentinel in ready:
@@ -274,7 +274,7 @@ class TrainerRanks(RankProcesses):
 
     async def load_state(self, folder: Path) -> None:
         """Raises DiskFull too, where another number of ranks saved it and there is no room for their copy."""
-        async with room_to_reshard(folder, self._world, lambda: self.on_progress()):
+        async with room_to_reshard(folder, self._world, lambda: self._on_progress()):
             await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
 

@@ -207,3 +207,17 @@ def test_no_row_that_others_refer_to_is_locked_against_them():
             if node.func.attr == "select_for_update" and referred_to and not node.keywords:
                 found.append(f"{name}:{node.lineno}")
     assert not found, f"these say no_key=True: {found}"
+
+
+def test_no_callback_is_hung_on_an_object_after_it_was_made():
+    """Constructors are complete: who follows what happens subscribes to the bus (gpu_runtime/events.py)."""
+    hung = [
+        f"{name}:{target.lineno}"
+        for name, text in python("gpu_runtime").items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+        if isinstance(each, ast.Attribute) and each.attr.startswith("on_")
+    ]
+    assert hung == []

@@ -21,7 +21,7 @@ from nightly import machine  # noqa: E402
 
 from gpu_runtime.engine.vllm_engine import VllmEngine  # noqa: E402
 from gpu_runtime.errors import RuntimeFault  # noqa: E402
-from gpu_runtime.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
+from gpu_runtime.loading.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.model_families import REFUSED, TRAINED, VOCABULARY, WINDOW, family_make  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.checkpoint_orders import fulfil
-from gpu_runtime.checkpoints import upload_failed
 from gpu_runtime.errors import (
     ControlPlaneRefused,
     DiskFull,
@@ -17,6 +15,8 @@ from gpu_runtime.errors import (
     TrainerKilled,
     UploadRefused,
 )
+from gpu_runtime.kinds.episodes import fulfil
+from gpu_runtime.steps.checkpoints import upload_failed
 from tinkerscript.wire.runtime import CheckpointFailure, CheckpointOrder
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
+from gpu_runtime.loading.rehearsal import sample
 from gpu_runtime.native.compiled import is_suited
-from gpu_runtime.rehearsal import sample
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 

@@ -13,7 +13,7 @@ from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
-from gpu_runtime.rehearsal import rehearse
+from gpu_runtime.loading.rehearsal import rehearse
 from gpu_runtime.training.objective.regularizers import kl_k3
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.token_lists import trained_of

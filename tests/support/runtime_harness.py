@@ -14,7 +14,6 @@ import pytest
 
 from gpu_runtime import run as run_module
 from gpu_runtime.archive.archive import Archive
-from gpu_runtime.checkpoints import Checkpoints
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
@@ -27,14 +26,15 @@ from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
-from gpu_runtime.learner import Learner
 from gpu_runtime.loading import tokenizer as tokenizer_module
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
 from gpu_runtime.session import Session
 from gpu_runtime.start import start
+from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Comparison, Loaded
+from gpu_runtime.steps.learner import Learner
 from gpu_runtime.steps.resumed_state import weights_fetched
 from gpu_runtime.training.batching import samples_with_signal
 from gpu_runtime.trajectories.stored_calls import StoredCalls

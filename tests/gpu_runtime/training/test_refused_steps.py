@@ -5,7 +5,7 @@ import dataclasses
 import math
 import random
 import resource
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -39,9 +39,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def ranks(model: Path, **changes: object) -> AsyncIterator[TrainerRanks]:
+async def ranks(
+    model: Path, *, on_progress: Callable[[], None] = lambda: None, **changes: object
+) -> AsyncIterator[TrainerRanks]:
     config = SessionConfig(**{"learning_rate": 1e-3, "micro_batch_tokens": 64, **changes})
-    trainer = TrainerRanks(str(model), config, "cpu")
+    trainer = TrainerRanks(str(model), config, "cpu", on_progress=on_progress)
     try:
         yield trainer
     finally:
@@ -116,12 +118,12 @@ def limit_memory(pid: int, *, more_bytes: int) -> None:
 
 
 async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(model: Path, tmp_path: Path) -> None:
-    async with ranks(model, trainer_ranks=2) as trainer:
+    advanced, loop = asyncio.Event(), asyncio.get_running_loop()
+    tell = lambda: loop.call_soon_threadsafe(advanced.set)  # noqa: E731
+    async with ranks(model, trainer_ranks=2, on_progress=tell) as trainer:
         await step(trainer, 1)
         expected = await weights(trainer, tmp_path / "1")
-        advanced = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        trainer.on_progress = lambda: loop.call_soon_threadsafe(advanced.set)
+        advanced.clear()
         work = asyncio.create_task(trainer.forward_backward([it for seed in range(400) for it in batch(seed)]))
         await asyncio.wait_for(advanced.wait(), 60)
         trainer.processes[1].kill()
@@ -135,8 +137,7 @@ async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(model: Path
 
 
 async def test_a_batch_reports_that_it_advances_row_by_row(model: Path) -> None:
-    async with ranks(model) as trainer:
-        rows = []
-        trainer.on_progress = lambda: rows.append(1)
+    rows = list[int]()
+    async with ranks(model, on_progress=lambda: rows.append(1)) as trainer:
         await trainer.forward_backward([it for seed in range(5) for it in batch(seed)])
         assert len(rows) >= 3

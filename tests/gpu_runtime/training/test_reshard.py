@@ -45,11 +45,10 @@ def model(tmp_path_factory) -> str:
 async def ranks(model: str, count: int, state: Path | None = None, **options):
     """A trainer of ``count`` ranks, which has loaded ``state`` and reported progress where it had another form."""
     config = SessionConfig(learning_rate=1e-3, micro_batch_tokens=64, trainer_ranks=count, **options)
-    trainer = TrainerRanks(model, config, "cpu")
+    heard: list[bool] = []
+    trainer = TrainerRanks(model, config, "cpu", on_progress=lambda: heard.append(True))
     try:
         if state is not None:
-            heard: list[bool] = []
-            trainer.on_progress = lambda: heard.append(True)
             await trainer.load_state(state)
             assert bool(heard) == (saved_by(state) != count)
         yield trainer

@@ -15,9 +15,8 @@ pytestmark = pytest.mark.engine
 
 
 async def test_a_killed_process_is_replaced_and_a_state_goes_on_where_it_was(base, tmp_path):
-    trainer = ModelTrainerProcess(str(base), SessionConfig(), "cpu")
     rows = []
-    trainer.on_progress = lambda: rows.append(1)
+    trainer = ModelTrainerProcess(str(base), SessionConfig(), "cpu", on_progress=lambda: rows.append(1))
     data = drawn_data("cross_entropy")
     try:
         await trainer.ready()

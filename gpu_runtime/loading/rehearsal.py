@@ -25,16 +25,15 @@ from typing import Any
 
 import numpy as np
 
+from gpu_runtime.engine.replicas import Replicas
+from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
+from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
+from gpu_runtime.model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
+from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
+from gpu_runtime.steps.device import device_lent
+from gpu_runtime.training.logprob_mismatch import BOUNDS
+from gpu_runtime.training.token_lists import trained_of
 from tinkerscript.wire.training.model_refusals import window_reached
-
-from .engine.replicas import Replicas
-from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from .interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
-from .model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
-from .sampler_interfaces import SampleOrder, SamplerEngine
-from .steps.device import device_lent
-from .training.logprob_mismatch import BOUNDS
-from .training.token_lists import trained_of
 
 log = logging.getLogger(__name__)
 

@@ -9,20 +9,19 @@ import logging
 import shutil
 from pathlib import Path
 
+from gpu_runtime.archive.archive import Archive
+from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.errors import ControlPlaneRefused, RuntimeFault, StoreUnavailable, UploadRefused
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.file_progress import report_file_progress
+from gpu_runtime.object_store.staging import folder_publish
+from gpu_runtime.session import Session
+from gpu_runtime.steps.comparison import Loaded
+from gpu_runtime.steps.resumed_state import state_folder
+from gpu_runtime.trajectories.stored_calls import StoredCalls
+from gpu_runtime.weights.model_card import card_write
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import CheckpointFailure
-
-from .archive.archive import Archive
-from .control_plane.agent import Agent
-from .errors import ControlPlaneRefused, RuntimeFault, StoreUnavailable, UploadRefused
-from .health.deadlines import Phase
-from .health.file_progress import report_file_progress
-from .object_store.staging import folder_publish
-from .session import Session
-from .steps.comparison import Loaded
-from .steps.resumed_state import state_folder
-from .trajectories.stored_calls import StoredCalls
-from .weights.model_card import card_write
 
 log = logging.getLogger(__name__)
 
