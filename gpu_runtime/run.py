@@ -40,11 +40,10 @@ class Runtime:
 
     async def run(self) -> None:
         """Until the end that was asked for. Raises RuntimeFault."""
-        config, status, store = self._config, self._agent.status, ObjectStore(self._agent)
-        async with until_one_fails([agent_lost(self._agent)]):
-            assignment = await base_fetched(store, self._assignment, config.runtime_dir, status)
-            session = Session(self._agent, assignment, config, store)
-            async with PARTS[assignment.kind](session) as parts:  # load and build
+        agent, config, status = self._agent, self._config, self._agent.status
+        async with until_one_fails([agent_lost(agent)]):
+            session = await base_fetched(Session(agent, self._assignment, config, ObjectStore(agent)))
+            async with PARTS[self._assignment.kind](session) as parts:  # load and build
                 if parts.clock is not None:
                     self._watchdog.watch(parts.clock)
                 version = await parts.restore()

@@ -17,6 +17,7 @@ from .control_plane.watchdog import Clock
 from .errors import RuntimeFault
 from .health.status import Status
 from .interfaces import Engine, Trainer
+from .journal.journal import Journal
 from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
 from .sampler_interfaces import SamplerEngine
@@ -41,6 +42,15 @@ class Session:
     def volume(self) -> Path:
         """The folder of this session on this machine."""
         return self.config.runtime_dir
+
+    async def journal_open(self) -> Journal:
+        """This volume's journal, or the last copy of it, or a new one."""
+        path, files = self.volume / "journal.sqlite3", self.assignment.journal_files
+        if files and not path.exists():
+            await self.store.journal_fetch(files[0], path, files[1:])
+        journal = Journal(path)
+        journal.hold()
+        return journal
 
 
 @dataclass(frozen=True, kw_only=True)

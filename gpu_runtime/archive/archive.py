@@ -16,8 +16,7 @@ from gpu_runtime.health.free_room import room_require
 from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.object_store.journal_replica import JournalReplica
-from gpu_runtime.object_store.uploads import ObjectStore
-from tinkerscript.wire.runtime import Assignment
+from gpu_runtime.session import Session
 
 from .parts import Part, part_stored, parts_fix, parts_unstored
 from .table import episode_row, part_write
@@ -26,11 +25,9 @@ from .table import episode_row, part_write
 class Archive:
     """``publish`` may be called at any time; one call works, others wait for it."""
 
-    def __init__(
-        self, assignment: Assignment, store: ObjectStore, journal: Journal, replica: JournalReplica, volume: Path
-    ) -> None:
-        self._store, self._journal, self.replica = store, journal, replica
-        self._folder = volume / "archive"
+    def __init__(self, session: Session, journal: Journal, replica: JournalReplica) -> None:
+        self._store, self._journal, self.replica = session.store, journal, replica
+        self._folder, assignment = session.volume / "archive", session.assignment
         self._about = {"session_id": assignment.session_id, "base_model": assignment.base_model}
         self.sending = asyncio.Lock()  # held while episodes are on their way to the store
 

@@ -21,10 +21,9 @@ from gpu_runtime.gateway.app import create_app
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.loading.both import open_engine_and_trainer
+from gpu_runtime.loading.both import may_load, open_engine_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_of, tokenizer_reading
-from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
-from gpu_runtime.placement import devices_verify
+from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.rendering.template_check import template_report
 from gpu_runtime.session import Parts, Session
 from gpu_runtime.steps.checkpoints import Checkpoints, checkpoint_give_up
@@ -47,20 +46,18 @@ FAILS = (InputUnusable, DiskFull, OutOfMemory, UploadRefused)
 @asynccontextmanager
 async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
     """Load engine and trainer and build the rest. Raises RuntimeFault: what ends the session is archived first."""
-    assignment, store, volume, advance = session.assignment, session.store, session.volume, session.status.advance
+    assignment = session.assignment
     session.status.begin(Phase.LOADING, "loading the engine and the trainer")
-    journal = await journal_open(assignment, store, volume)
-    archive = Archive(assignment, store, journal, JournalReplica(store, journal, volume), volume)
+    journal = await session.journal_open()
+    archive = Archive(session, journal, JournalReplica(session.store, journal, session.volume))
     async with archive_on_failure(session.agent, archive):
-        devices_verify(session.config.gpus)
+        may_load(session)
         with handover_folder(session.config.session_id, assignment.engine_nodes) as handover:
-            opened = open_engine_and_trainer(assignment, session.config.gpus, advance)
-            fetched = weights_fetched(store, assignment, volume, advance)
-            reading = tokenizer_reading(assignment.base_model_path)
-            async with reading as tokenizer, fetched as weights, opened as (engine, trainer, comparison):
+            reading, opened = tokenizer_reading(assignment.base_model_path), open_engine_and_trainer(session)
+            async with reading as read, weights_fetched(session) as weights, opened as (engine, trainer, comparison):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 loaded = Loaded(watched, trainer, comparison, handover, weights)
-                yield parts_build(session, journal, archive, watched, loaded, await tokenizer)
+                yield parts_build(session, journal, archive, watched, loaded, await read)
 
 
 def parts_build(
@@ -68,19 +65,18 @@ def parts_build(
     tokenizer: Tokenizer,
 ) -> "EpisodeParts":  # fmt: skip
     """Every part that needs no loading. Raises ModelUnsupported."""
-    agent, assignment, store, volume = session.agent, session.assignment, session.store, session.volume
-    config, resumed_step = assignment.config, assignment.resume_from.step if assignment.resume_from else 0
+    agent, assignment, config = session.agent, session.assignment, session.assignment.config
     episodes_follow(agent.events, agent.report, config.tasks_per_batch)
-    stored = StoredCalls(agent, store, journal, resumed_step=resumed_step)
+    stored = StoredCalls(session, journal)
     episodes = Episodes(journal, assignment, events=agent.events, recall=stored.recall)
     checkpoints = Checkpoints(session, loaded, archive, stored)
     renderer = renderer_of(tokenizer, assignment.base_model_path, config)
     template_report(agent.report, renderer)
-    reporter = EpisodeReporter(config, agent, store, journal, episodes.batches, tokenizer, volume)
+    reporter = EpisodeReporter(session, journal, episodes.batches, tokenizer)
     app = create_app(
         episodes, AdmittedCalls(engine, loaded.comparison), renderer, assignment,
         on_fault=session.faults.put_nowait,
-        erase=EpisodeErasure(episodes, archive, reporter, stored, volume).erase,
+        erase=EpisodeErasure(episodes, archive, reporter, stored, session.volume).erase,
     )  # fmt: skip
     return EpisodeParts(
         session=session, app=app, engine=engine, trainer=loaded.trainer, clock=engine, waiting=PHASE_WAITING,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from gpu_runtime.engine.watched import WatchedEngine
 from gpu_runtime.gateway.serving import ServedModel
 from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.loading.both import open_engine
+from gpu_runtime.loading.both import may_load, open_engine
 from gpu_runtime.loading.tokenizer import renderer_load
-from gpu_runtime.placement import devices_verify
 from gpu_runtime.session import Parts, Session
 from tinkerscript.wire.runtime import PHASE_SERVING
 
@@ -19,8 +18,8 @@ async def serving_open(session: Session) -> AsyncIterator["ServingParts"]:
     """Load the engine and build the rest. Raises ModelUnsupported, PlacementImpossible, EngineDead."""
     assignment = session.assignment
     session.status.begin(Phase.LOADING, "loading the engine")
-    devices_verify(session.config.gpus)
-    async with open_engine(assignment) as loaded:
+    may_load(session)
+    async with open_engine(session) as loaded:
         engine = WatchedEngine(loaded)
         engine.version = assignment.serves.step if assignment.serves else 0
         model = ServedModel(

@@ -17,11 +17,9 @@ from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.loading.both import open_sampler_and_trainer
+from gpu_runtime.loading.both import may_load, open_sampler_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.model_interfaces import ModelTrainer
-from gpu_runtime.object_store.journal_replica import journal_open
-from gpu_runtime.placement import devices_verify
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.session import Parts, Session
 from tinkerscript.wire.runtime import PHASE_TINKER, StopReason
@@ -33,9 +31,9 @@ FAREWELL_S = 5.0  # how long the control plane may be away when a runtime that e
 async def tinker_open(session: Session) -> AsyncIterator["TinkerParts"]:
     """Load engine and trainer and build the rest. Raises RuntimeFault."""
     session.status.begin(Phase.LOADING, "loading the engine and the trainer")
-    journal = await journal_open(session.assignment, session.store, session.volume)
-    devices_verify(session.config.gpus)
-    async with open_sampler_and_trainer(session.assignment, session.status.advance) as (engine, trainer):
+    journal = await session.journal_open()
+    may_load(session)
+    async with open_sampler_and_trainer(session) as (engine, trainer):
         yield parts_build(session, journal, engine, trainer)
 
 
@@ -43,7 +41,7 @@ def parts_build(session: Session, journal: Journal, engine: SamplerEngine, train
     """Every part that needs no loading."""
     assignment, disk, on_fault = session.assignment, JournalExecutor(), session.faults.put_nowait
     session_id, relay_key, events = assignment.session_id, assignment.relay_key, session.agent.events
-    named = CheckpointStore(session.agent, session.store, session.volume)
+    named = CheckpointStore(session)
     samplers = Samplers(journal.models, disk, named, trainer.export_state)
     work = ModelWork(
         trainer, named, session.volume / "models", session_id=session_id, sampler_put=samplers.put,

@@ -5,34 +5,35 @@ added to the base model, once for this volume, by the trainer of such models in 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.health.file_progress import report_file_progress
-from gpu_runtime.health.status import Status
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.object_store.staging import folder_publish
-from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.placement import gpus_visible
+from gpu_runtime.session import Session
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.rank_spec import dtype_name
 from tinkerscript.wire.runtime import Assignment
 
 
-async def base_fetched(store: ObjectStore, assignment: Assignment, volume: Path, status: Status) -> Assignment:
-    """``assignment`` with the folder that its session begins from.
+async def base_fetched(session: Session) -> Session:
+    """``session`` with the folder that it begins from.
 
     Raises CheckpointDeleted, StoreUnavailable, DiskFull, ModelUnsupported, TrainerFailed.
     """
+    assignment, advance = session.assignment, session.status.advance
     if assignment.serves is None:
-        return assignment
-    status.begin(Phase.RESTORING, "fetching the model")
-    folder = volume / "checkpoints" / assignment.serves.checkpoint_id
-    await store.checkpoint_fetch(assignment.serves, folder, on_progress=status.advance)
+        return session
+    session.status.begin(Phase.RESTORING, "fetching the model")
+    folder = session.volume / "checkpoints" / assignment.serves.checkpoint_id
+    await session.store.checkpoint_fetch(assignment.serves, folder, on_progress=advance)
     if not (folder / "config.json").exists():
-        folder = await _merged(assignment, folder, status.advance)
-    return assignment.model_copy(update={"base_model_path": str(folder)})
+        folder = await _merged(assignment, folder, advance)
+    return replace(session, assignment=assignment.model_copy(update={"base_model_path": str(folder)}))
 
 
 async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], None]) -> Path:

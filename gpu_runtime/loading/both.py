@@ -4,7 +4,7 @@ The engine serves as soon as it has loaded; steps/comparison.py says what waits 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,32 +17,34 @@ from gpu_runtime.engine.vllm_sampler import VllmSampler
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
 from gpu_runtime.model_interfaces import ModelTrainer
-from gpu_runtime.placement import engine_loaded, gpus_given, gpus_visible, placement_choose
+from gpu_runtime.placement import devices_verify, engine_loaded, gpus_given, gpus_visible, placement_choose
 from gpu_runtime.sampler_interfaces import SamplerEngine
+from gpu_runtime.session import Session
 from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.steps.resumed_state import serves_from_state
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
-from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 from .engine_nodes import engine_nodes
 from .rehearsal import rehearse, rehearse_models
 
 
-@asynccontextmanager
-async def open_engine_and_trainer(
-    assignment: Assignment, given: int, on_progress: Callable[[], None]
-) -> AsyncIterator[tuple[Engine, Trainer, Comparison]]:
-    """An engine that has loaded, its trainer, and whether they agree; both end with the block, whatever ends it.
-
-    On the GPUs ``given`` (placement.py).
-    """
-    model, config, nodes = assignment.base_model_path, assignment.config, assignment.engine_nodes
-    if refusal := folder_refusal(Path(model), config):
+def may_load(session: Session) -> None:
+    """Raise PlacementImpossible where this machine lacks what the session was given, ModelUnsupported for its model:
+    before anything is started."""
+    devices_verify(session.config.gpus)
+    if refusal := folder_refusal(Path(session.assignment.base_model_path), session.assignment.config):
         raise ModelUnsupported(refusal)
-    placement = placement_choose(config, gpus_given(config, given))
+
+
+@asynccontextmanager
+async def open_engine_and_trainer(session: Session) -> AsyncIterator[tuple[Engine, Trainer, Comparison]]:
+    """An engine that has loaded, its trainer, and whether they agree; both end with the block, whatever ends it."""
+    assignment, on_progress = session.assignment, session.status.advance
+    model, config, nodes = assignment.base_model_path, assignment.config, assignment.engine_nodes
+    placement = placement_choose(config, gpus_given(config, session.config.gpus))
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
     trainer = TrainerRanks(
         model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared,
@@ -83,16 +85,14 @@ async def open_engine_and_trainer(
 
 
 @asynccontextmanager
-async def open_sampler_and_trainer(
-    assignment: Assignment, on_progress: Callable[[], None]
-) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
+async def open_sampler_and_trainer(session: Session) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
     """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
-    model, config = assignment.base_model_path, assignment.config
-    if refusal := folder_refusal(Path(model), config):
-        raise ModelUnsupported(refusal)
+    model, config = session.assignment.base_model_path, session.assignment.config
     placement = placement_choose(config, gpus_visible())
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement, most=1)
-    trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus, on_progress=on_progress)
+    trainer = ModelTrainerProcess(
+        model, config, placement.device, gpus=placement.trainer_gpus, on_progress=session.status.advance
+    )
 
     async def start() -> VllmSampler:
         return await VllmSampler.start(
@@ -107,7 +107,7 @@ async def open_sampler_and_trainer(
     try:
         async with engine_loaded(start, trainer.ready, shared=placement.shared) as (engine, loading):
             await loading
-            with handover_make(f"{assignment.session_id}-rehearsal") as folder:
+            with handover_make(f"{session.assignment.session_id}-rehearsal") as folder:
                 await rehearse_models(engine, trainer, Path(model), folder)
             yield engine, trainer
     finally:
@@ -115,13 +115,10 @@ async def open_sampler_and_trainer(
 
 
 @asynccontextmanager
-async def open_engine(assignment: Assignment) -> AsyncIterator[Engine]:
+async def open_engine(session: Session) -> AsyncIterator[Engine]:
     """An engine alone, on the first GPU if there is one; its processes end with the block. Raises ModelUnsupported."""
-    folder = assignment.base_model_path
-    if refusal := folder_refusal(Path(folder), assignment.config):
-        raise ModelUnsupported(refusal)
-    gpus = gpus_visible()[:1]
-    engine = await VllmEngine.start(folder, assignment.config, "cuda" if gpus else "cpu", gpus=gpus)
+    gpus, model = gpus_visible()[:1], session.assignment.base_model_path
+    engine = await VllmEngine.start(model, session.assignment.config, "cuda" if gpus else "cpu", gpus=gpus)
     try:
         yield engine
     finally:

@@ -12,7 +12,6 @@ from pathlib import Path
 from gpu_runtime.errors import ControlPlaneRefused, StoreUnavailable
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.schema import full_disk_is_named
-from tinkerscript.wire.runtime import Assignment
 
 from .file_changes import changes_write
 from .uploads import ObjectStore
@@ -93,14 +92,3 @@ class JournalReplica:
             and self._changes_bytes + self._changes.stat().st_size <= whole_bytes / 2
         )
         return is_worth_it, differing
-
-
-async def journal_open(assignment: Assignment, store: ObjectStore, volume: Path) -> Journal:
-    """This volume's journal, or the last copy of it, or a new one."""
-    path = volume / "journal.sqlite3"
-    files = assignment.journal_files
-    if files and not path.exists():
-        await store.journal_fetch(files[0], path, files[1:])
-    journal = Journal(path)
-    journal.hold()
-    return journal

@@ -50,18 +50,17 @@ class Learner:
 
     async def restore(self) -> int:
         """Load the state to go on from, and train again what the journal holds after it. Returns the policy version."""
-        assignment, volume, loaded = self._session.assignment, self._session.volume, self._loaded
-        point = state_of(assignment)
+        loaded, point = self._loaded, state_of(self._session.assignment)
         step = point.step if point else 0
         is_served = loaded.comparison.resumes or point is None  # without the trainer
         if point:
-            state = ResumedState(self._session.store, point, assignment.engine_nodes, volume, self._status.advance)
+            state = ResumedState(self._session, point)
             self._status.begin(Phase.RESTORING, f"fetching the {'weights' if is_served else 'state'} of step {step}")
             await (state.serve(loaded.state_weights, self._engine, loaded.handover) if is_served else state.fetch())
             loaded.comparison.resume_by(partial(state.load, self._trainer))
         if is_served and await self._batches.batch(step + 1) is None:
             return step  # what calls need is there
-        async with self._loaded.training(self._status):
+        async with loaded.training(self._status):
             if not is_served:
                 self._status.begin(Phase.RESTORING, f"loading the state of step {step}")
                 await self._trainer.load_state(state_folder(self._session.volume, step))
@@ -72,7 +71,7 @@ class Learner:
                 step = batch.step
                 await self._checkpoints.save_when_due(step)  # it may have been killed before the store had it
             if step or point:
-                await self._loaded.hand_over(step, self._status)
+                await loaded.hand_over(step, self._status)
         return step
 
     async def train(self, batch: Batch) -> None:

@@ -10,12 +10,12 @@ on a device that engine and trainer share. There the trainer hands them over, an
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gpu_runtime.interfaces import Engine, Trainer
-from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.session import Session
 from gpu_runtime.training.states.resharded_folder import FOLDER, WHOLE_MODEL
 from gpu_runtime.weights.handover_folder import handover_part
 from tinkerscript.wire.runtime import Assignment, ResumePoint
@@ -44,16 +44,14 @@ def serves_from_state(assignment: Assignment) -> bool:
 
 
 @asynccontextmanager
-async def weights_fetched(
-    store: ObjectStore, assignment: Assignment, volume: Path, advance: Callable[[], None]
-) -> AsyncIterator["asyncio.Task[Path] | None"]:
+async def weights_fetched(session: Session) -> AsyncIterator["asyncio.Task[Path] | None"]:
     """The file of the weights, being fetched until the block ends; None where they are not served from it."""
-    point = state_of(assignment)
-    if point is None or not serves_from_state(assignment):
+    point = state_of(session.assignment)
+    if point is None or not serves_from_state(session.assignment):
         yield None
         return
-    folder = state_folder(volume, point.step)
-    task = asyncio.create_task(store.checkpoint_file(point, WEIGHTS, folder, on_progress=advance))
+    folder, advance = state_folder(session.volume, point.step), session.status.advance
+    task = asyncio.create_task(session.store.checkpoint_file(point, WEIGHTS, folder, on_progress=advance))
     try:
         yield task
     finally:
@@ -62,22 +60,17 @@ async def weights_fetched(
 
 
 class ResumedState:
-    """The state of ``point``, on this volume once it was fetched; ``advance`` is called after each file of it.
+    """The state of ``point``, on this volume once it was fetched."""
 
-    ``nodes``: over how many of the session's machines its engine is spread.
-    """
-
-    def __init__(
-        self, store: ObjectStore, point: ResumePoint, nodes: int, volume: Path, advance: Callable[[], None]
-    ) -> None:
-        self._store, self._point, self._nodes, self._advance = store, point, nodes, advance
-        self._folder = state_folder(volume, point.step)
+    def __init__(self, session: Session, point: ResumePoint) -> None:
+        self._session, self._point = session, point
+        self._folder = state_folder(session.volume, point.step)
         self._has_weights = False  # fetched or found there, their hash looked at
 
     async def fetch(self) -> None:
         """Have all of it. Raises CheckpointDeleted, StoreUnavailable, DiskFull."""
-        known = WEIGHTS if self._has_weights else None
-        await self._store.checkpoint_fetch(self._point, self._folder, verified=known, on_progress=self._advance)
+        known, advance = WEIGHTS if self._has_weights else None, self._session.status.advance
+        await self._session.store.checkpoint_fetch(self._point, self._folder, verified=known, on_progress=advance)
 
     async def serve(self, weights: Awaitable[Path] | None, engine: Engine, handover: Path) -> None:
         """Let the engine have the ``weights`` that were fetched first.
@@ -89,7 +82,7 @@ class ResumedState:
         assert weights is not None, "serves_from_state"
         file, folder = await weights, handover / "state"
         self._has_weights = True
-        for node in range(self._nodes):
+        for node in range(self._session.assignment.engine_nodes):
             await asyncio.to_thread(state_list, file, handover_part(folder, node))
         await engine.load_weights(folder, self._point.step)
         shutil.rmtree(folder)

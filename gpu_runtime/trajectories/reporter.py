@@ -15,14 +15,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gpu_runtime.archive.on_failure import NOTHING_CAN_BE_STORED
-from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, RuntimeFault, StoreUnavailable
 from gpu_runtime.health.free_room import room_require
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.object_store.uploads import ObjectStore
-from tinkerscript.wire.config import SessionConfig
+from gpu_runtime.session import Session
 from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows
 from tinkerscript.wire.runtime import PackedEpisode
 
@@ -47,14 +45,11 @@ AWAY = (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused, DiskFull)
 class EpisodeReporter:
     """``keep_rows`` and ``keep_documents`` beside the session, then ``flush`` once at its end, after them."""
 
-    def __init__(
-        self, config: SessionConfig, agent: Agent, store: ObjectStore, journal: Journal, batches: Batches,
-        tokenizer: Tokenizer, volume: Path,
-    ) -> None:  # fmt: skip
-        self._config, self._agent, self._store = config, agent, store
+    def __init__(self, session: Session, journal: Journal, batches: Batches, tokenizer: Tokenizer) -> None:
+        self._config, self._agent, self._store = session.assignment.config, session.agent, session.store
         self._journal, self._batches = journal, batches
         self._texts = TokenTexts(tokenizer)
-        self._folder = volume / "trajectories"
+        self._folder = session.volume / "trajectories"
         self._advantages: tuple[int, dict[str, dict[str, float]]] = (0, {})  # of the last step that was looked up
         self._journal_last: int | None = None
         self._numbers = itertools.count(1)

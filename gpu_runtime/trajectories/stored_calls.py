@@ -13,14 +13,13 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, StoreUnavailable
 from gpu_runtime.journal.allowed_tokens import sets_spread
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prunable, episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, Parent, pack_floats, unpack_floats
 from gpu_runtime.journal.trainer_logprobs import floats_pack, floats_unpack
-from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.session import Session
 from tinkerscript.wire.runtime import DocumentPlace, DocumentPlaces, DocumentsFind
 
 SMALL_BYTES = 16 << 20  # a journal that is no larger is left whole
@@ -32,12 +31,13 @@ Answers = dict[tuple[str, int], dict[str, Any]]
 
 
 class StoredCalls:
-    """The calls of one session's pruned episodes. ``resumed_step`` is that of the state which it goes on from."""
+    """The calls of one session's pruned episodes."""
 
-    def __init__(self, agent: Agent, store: ObjectStore, journal: Journal, *, resumed_step: int = 0) -> None:
-        self._agent, self._store, self._journal = agent, store, journal
+    def __init__(self, session: Session, journal: Journal) -> None:
+        self._agent, self._store, self._journal = session.agent, session.store, journal
+        resumed = session.assignment.resume_from
         # The steps of the last two committed states, as far as this runtime knows; 0: none.
-        self.states = (0, resumed_step)
+        self.states = (0, resumed.step if resumed else 0)
 
     async def recall(self, episode_ids: Sequence[str]) -> Mapping[str, tuple[CallRecord, ...]]:
         """The calls of each, bit by bit as they were trained. Raises StoreUnavailable, ControlPlaneLost, LeaseLost."""

@@ -26,11 +26,11 @@ from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
 from gpu_runtime.kinds import episodes, serving, tinker  # noqa: E402
 from gpu_runtime.loading import tokenizer  # noqa: E402
 from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402
+from gpu_runtime.session import Session  # noqa: E402
 from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fakes import WEIGHTS, FakeEngine, FakeTrainer  # noqa: E402
 from support.light_tokenizer import LightTokenizer  # noqa: E402
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine  # noqa: E402
-from tinkerscript.wire.runtime import Assignment  # noqa: E402
 
 HERE = Path.cwd()
 STORES: list["WatchedStore"] = []
@@ -55,8 +55,9 @@ class ExportingTrainer(FakeTrainer):
 
 
 @asynccontextmanager
-async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
+async def fakes_open(session: Session) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
     """In place of vLLM and DeepSpeed."""
+    assignment = session.assignment
     model = Path(assignment.base_model_path)
     engine = FakeEngine(LightTokenizer(model), context_length=assignment.config.max_context_length)
     trainer = ExportingTrainer(reach=reach, model_folder=model)
@@ -65,19 +66,17 @@ async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[
 
 
 @asynccontextmanager
-async def tinker_fakes_open(
-    assignment: Assignment, *_: object
-) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+async def tinker_fakes_open(session: Session) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
     """The same for a session that a Tinker client drives."""
-    length = assignment.config.max_context_length
+    assignment, length = session.assignment, session.assignment.config.max_context_length
     words = FakeEngine(LightTokenizer(Path(assignment.base_model_path)), context_length=length)
     yield FakeSamplerEngine(context_length=length, words=words), FakeModelTrainer(reach=reach)
 
 
 @asynccontextmanager
-async def served_fake_open(assignment: Assignment) -> AsyncIterator[FakeEngine]:
+async def served_fake_open(session: Session) -> AsyncIterator[FakeEngine]:
     """An engine alone, whose answers depend on the weights of the folder, where a fake trainer left some."""
-    folder = assignment.base_model_path
+    assignment, folder = session.assignment, session.assignment.base_model_path
     engine = FakeEngine(LightTokenizer(Path(folder)), context_length=assignment.config.max_context_length)
     if (weights := Path(folder) / WEIGHTS).exists():
         engine.weights_text = weights.read_text()

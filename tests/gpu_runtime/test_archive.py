@@ -193,5 +193,6 @@ async def test_an_erased_episode_is_in_no_part(journal: Journal, tmp_path: Path)
     with journal.database.transaction() as sql:
         sql.execute("UPDATE episodes SET reason = ? WHERE id = 'a'", (ERASED,))
     about, store = SimpleNamespace(session_id="s", base_model="m"), SimpleNamespace(archive_upload=upload)
-    await Archive(about, store, journal, SimpleNamespace(renew=renew), tmp_path).publish()
+    session = SimpleNamespace(assignment=about, store=store, volume=tmp_path)
+    await Archive(session, journal, SimpleNamespace(renew=renew)).publish()
     assert stored == ["b"]

@@ -15,8 +15,9 @@ from gpu_runtime.archive import parts as archive_parts
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
+from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.session import Session
 from support.archive_checks import check_archive
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import episode_complete, plane_assign, runtime_config
@@ -53,10 +54,10 @@ def episodes_add(journal: Journal, names: str) -> None:
 async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
     """A life of two publications, as of a checkpoint and of the end, and episodes in between."""
     archive_parts.PART_EPISODES = 3
-    async with Agent(runtime_config(plane, volume)) as agent:
-        assignment = await agent.register()
-        store = ObjectStore(agent)
-        journal = await journal_open(assignment, store, volume)
+    config = runtime_config(plane, volume)
+    async with Agent(config) as agent:
+        session = Session(agent, await agent.register(), config, ObjectStore(agent))
+        journal = await session.journal_open()
         call = agent.call
 
         async def call_and_tick(path, *arguments, **options):
@@ -65,7 +66,7 @@ async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
             return answer
 
         agent.call = call_and_tick
-        archive = Archive(assignment, store, journal, JournalReplica(store, journal, volume), volume)
+        archive = Archive(session, journal, JournalReplica(session.store, journal, volume))
         episodes_add(journal, "abc")
         journal.database.connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
         await archive.publish()

@@ -12,7 +12,7 @@ from gpu_runtime.engine.tensor_parallel import EngineDevices
 from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
 from gpu_runtime.loading import both as loading_module
 from gpu_runtime.placement import Placement, engine_loaded
-from support.gateway_harness import make_assignment
+from support.gateway_harness import make_assignment, session_of
 from tinkerscript.wire.runtime import Assignment
 
 
@@ -38,11 +38,11 @@ class NoEngine:
 
 
 def opened_session(assignment: Assignment) -> AbstractAsyncContextManager:
-    return loading_module.open_engine_and_trainer(assignment, 0, lambda: None)
+    return loading_module.open_engine_and_trainer(session_of(assignment))
 
 
 def opened_tinker(assignment: Assignment) -> AbstractAsyncContextManager:
-    return loading_module.open_sampler_and_trainer(assignment, lambda: None)
+    return loading_module.open_sampler_and_trainer(session_of(assignment))
 
 
 async def test_of_a_model_that_neither_takes_the_reason_is_final(monkeypatch) -> None:

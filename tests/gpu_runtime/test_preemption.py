@@ -26,7 +26,7 @@ from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine
 from support.tinker_harness import KEY, MODEL, step, training
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.runtime import PHASE_PREEMPTED, Assignment, CheckpointOrder, StopReason
+from tinkerscript.wire.runtime import PHASE_PREEMPTED, CheckpointOrder, StopReason
 
 HEARTBEAT = "/v1/runtime/heartbeat"
 
@@ -135,7 +135,7 @@ async def test_the_models_of_a_tinker_session_are_saved_on_its_volume(
     trainers: list[FakeModelTrainer] = []
 
     @asynccontextmanager
-    async def fakes(_: Assignment, *__: object) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+    async def fakes(_: object) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
         trainers.append(FakeModelTrainer())
         yield FakeSamplerEngine(), trainers[-1]
 

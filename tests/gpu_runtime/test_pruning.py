@@ -296,9 +296,7 @@ async def live(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int 
                 os.kill(os.getpid(), signal.SIGKILL)
 
     async with learner_open(plane, volume) as it:
-        reporter = EpisodeReporter(
-            it.assignment.config, it.agent, it.store, it.journal, it.batches, LightTokenizer(model), volume
-        )
+        reporter = EpisodeReporter(it.session, it.journal, it.batches, LightTokenizer(model))
         statement = lambda sql: tick(sql) if sql in ("COMMIT", "VACUUM") else None  # noqa: E731
         it.journal.database.connection.set_trace_callback(statement)
         call = it.agent.call

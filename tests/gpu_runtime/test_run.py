@@ -8,6 +8,7 @@ import pytest
 
 from gpu_runtime.errors import EngineDead, LeaseLost, ModelUnsupported, StepRefused, TrainerFailed
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.parts import PARTS
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.template_check import template_verify
 from gpu_runtime.start import start
@@ -19,6 +20,7 @@ from support.runtime_harness import plane_assign, runtime_config, upload_committ
 from support.tiny_tokenizers import CHATML, build_tokenizer
 from support.waiting import eventually
 from tinkerscript.wire.runtime import PHASE_WAITING, StopReason
+from tinkerscript.wire.sessions import SessionKind
 
 UPLOADS = "/v1/runtime/uploads"
 
@@ -275,3 +277,7 @@ def test_a_template_without_an_end_of_turn_is_refused(tmp_path: Path) -> None:
     (folder / "chat_template.jinja").write_text(CHATML.replace("<|im_end|>", ""))
     with pytest.raises(ModelUnsupported, match="no special token.*add one to the template"):
         template_verify(Renderer(LightTokenizer(folder)), str(folder))
+
+
+def test_every_kind_of_session_has_its_row_in_the_table_of_parts() -> None:
+    assert set(PARTS) == set(SessionKind)

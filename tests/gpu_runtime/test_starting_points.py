@@ -13,6 +13,7 @@ from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import TrainerKilled
 from gpu_runtime.loading import base_folder
 from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.session import Session
 from gpu_runtime.steps.resumed_state import state_of
 from support.fake_control_plane import FakeControlPlane
 from support.fakes import FakeTrainer
@@ -120,9 +121,10 @@ async def test_a_trainer_that_is_killed_in_the_first_step_begins_at_the_state_ag
 
 
 async def fetched(plane: FakeControlPlane, volume: Path) -> Assignment:
-    async with Agent(runtime_config(plane, volume)) as agent:
-        assignment = await agent.register()
-        return await base_folder.base_fetched(ObjectStore(agent), assignment, volume, agent.status)
+    config = runtime_config(plane, volume)
+    async with Agent(config) as agent:
+        session = Session(agent, await agent.register(), config, ObjectStore(agent))
+        return (await base_folder.base_fetched(session)).assignment
 
 
 async def test_a_model_stands_in_the_place_of_the_base(tmp_path: Path) -> None:

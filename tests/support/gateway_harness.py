@@ -1,11 +1,12 @@
 """A whole gateway on loopback: real HTTP, real journal, real templates, fake engine."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -44,6 +45,12 @@ def make_assignment(session_id: str = SESSION, signing_key: str = "ab" * 32, **c
         relay_key=RELAY_KEY,
         lease_seconds=15,
     )
+
+
+def session_of(assignment: Assignment, advance: Callable[[], None] = lambda: None) -> Any:
+    """As much of a session as loading needs; ``advance`` is called as it gets on."""
+    config, status = SimpleNamespace(gpus=0), SimpleNamespace(advance=advance)
+    return SimpleNamespace(assignment=assignment, config=config, status=status)
 
 
 @dataclass

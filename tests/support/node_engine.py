@@ -16,7 +16,7 @@ from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, Trainer
 from gpu_runtime.loading import both
-from support.gateway_harness import make_assignment
+from support.gateway_harness import make_assignment, session_of
 
 PROMPT = (0, 40, 41, 42, 2)
 TOKENS = 8
@@ -65,7 +65,7 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
         update={"base_model_path": str(folder / "model"), "engine_nodes": wanted.get("engine_nodes", 1)}
     )
     try:
-        async with both.open_engine_and_trainer(assignment, 0, lambda: None) as (engine, trainer, comparison):
+        async with both.open_engine_and_trainer(session_of(assignment)) as (engine, trainer, comparison):
             await comparison.passed()
             if wanted.get("lost"):
                 await until_lost(engine, folder, is_busy=wanted["lost"] == "busy")

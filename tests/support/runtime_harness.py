@@ -28,7 +28,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.loading import tokenizer as tokenizer_module
 from gpu_runtime.notifier import ChangeNotifier
-from gpu_runtime.object_store.journal_replica import JournalReplica, journal_open
+from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
 from gpu_runtime.session import Session
 from gpu_runtime.start import start
@@ -113,17 +113,23 @@ class Parts:
     """A learner and all that it works on."""
 
     plane: FakeControlPlane
-    assignment: Assignment
-    agent: Agent
+    session: Session
     journal: Journal
     batches: Batches
     engine: FakeEngine
     trainer: FakeTrainer
     learner: Learner
     checkpoints: Checkpoints
-    store: ObjectStore
     points: list[str] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
+
+    @property
+    def assignment(self) -> Assignment:
+        return self.session.assignment
+
+    @property
+    def agent(self) -> Agent:
+        return self.session.agent
 
     async def train_next(self) -> None:
         """The next full batch, as the runtime's loop trains it."""
@@ -188,21 +194,20 @@ async def learner_open(
         assignment = await agent.register()
         store = ObjectStore(agent, patience_s=patience_s)
         session = Session(agent, assignment, config, store)
-        journal = await journal_open(assignment, store, volume)
-        stored = StoredCalls(agent, store, journal)
+        journal = await session.journal_open()
+        stored = StoredCalls(session, journal)
         episodes_follow(agent.events, agent.report, assignment.config.tasks_per_batch)
         batches = batches_of(journal, assignment.config, disk, recall=stored.recall, events=agent.events)
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
-        archive = Archive(assignment, store, journal, JournalReplica(store, journal, volume), volume)
-        fetched = weights_fetched(store, assignment, volume, agent.status.advance) if serves_state else nullcontext()
-        async with fetched as weights:
+        archive = Archive(session, journal, JournalReplica(store, journal, volume))
+        async with weights_fetched(session) if serves_state else nullcontext() as weights:
             comparison = Comparison(resumes=weights is not None)
             if serves_state:
                 comparison.begin(comparison.resumed())
             loaded = Loaded(engine, trainer, comparison, handover, weights)
             checkpoints = Checkpoints(session, loaded, archive, stored)
             learner = Learner(session, loaded, batches, checkpoints)
-            it = Parts(plane, assignment, agent, journal, batches, engine, trainer, learner, checkpoints, store)
+            it = Parts(plane, session, journal, batches, engine, trainer, learner, checkpoints)
             engine.reach = trainer.reach = reach or it.fail_or_hold
             try:
                 yield it

@@ -3,10 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneRefused
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.session import Session
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import ResumePoint
 from tinkerscript.wire.tinker.messages import (
@@ -21,10 +20,10 @@ OPEN_S = 300.0  # how long the control plane may be away when a checkpoint gets 
 
 
 class CheckpointStore:
-    """Where named checkpoints go and come from. ``volume`` keeps what was fetched or stored."""
+    """Where named checkpoints go and come from. The session's volume keeps what was fetched or stored."""
 
-    def __init__(self, agent: Agent, store: ObjectStore, volume: Path) -> None:
-        self._agent, self._store, self._volume = agent, store, volume
+    def __init__(self, session: Session) -> None:
+        self._agent, self._store, self._volume = session.agent, session.store, session.volume
         self._fetching: dict[str, asyncio.Lock] = {}
 
     async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:

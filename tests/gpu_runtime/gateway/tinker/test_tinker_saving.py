@@ -18,6 +18,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.health import file_progress, free_room
 from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.session import Session
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.tinker_fakes import FolderStore
 from support.tinker_harness import MODEL, Open, Wire, step
@@ -197,8 +198,8 @@ async def test_each_part_of_a_named_checkpoint_that_is_stored_is_progress(tmp_pa
         server.answers["/v1/runtime/named-checkpoints"] = 200, {"checkpoint_id": "ckp_1"}
         config = RuntimeConfig(server.url, LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path)
         async with Agent(config) as agent:
-            await agent.register()
+            session = Session(agent, await agent.register(), config, ObjectStore(agent))
             before = agent.status.progress
             wanted = NamedCheckpointOpen(model_id=MODEL, segment="weights", name="a", lora=LoraOptions(rank=8))
-            assert await CheckpointStore(agent, ObjectStore(agent), tmp_path).store(wanted, folder, 1) == 10
+            assert await CheckpointStore(session).store(wanted, folder, 1) == 10
             assert agent.status.progress >= before + 10
