@@ -45,6 +45,7 @@ from api.views.projects import (
     project_list,
     project_rename,
     session_usage,
+    usage_days,
     usage_list,
 )
 from api.views.runtime import (
@@ -134,6 +135,7 @@ from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
+from tinkerscript.wire.reading.usage import UsageDays
 from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import PlaceList, ServerView
 from tinkerscript.wire.serving.endpoints import ServingEndpoint
@@ -189,6 +191,7 @@ route("DELETE", "/members/{member_id}", member_remove, admin_key_or_person, None
 route("POST", INVITATION + "/accept", invitation_accept, signed_in, ProjectView, once=True, audit=False)
 route("DELETE", INVITATION, invitation_decline, signed_in, None, status=204, audit=False)
 route("GET", "/usage", usage_list, sessions_read, UsageList)
+route("GET", "/usage/days", usage_days, sessions_read, UsageDays)
 route("GET", "/capacity", capacity_get, sessions_read, CapacityView)
 route("GET", "/alerts", alert_list, sessions_read, AlertList)
 route("POST", "/alerts/read", alerts_read, signed_in, None, status=204, audit=False)

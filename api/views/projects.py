@@ -2,15 +2,18 @@
 
 from datetime import timedelta
 
+from django.utils import timezone
+
 from api.presenters import member_view, project_view, usage_list_view
 from api.rest.requests import ApiRequest
-from api.views.queries import PageQuery
-from console.errors import NotFound
+from api.views.queries import PageQuery, UsageDaysQuery
+from console.errors import Forbidden, NotFound
 from console.sessions.forecast import session_spending
 from console.sessions.limits.costs import prices_get, usage_by_key, usage_by_member
 from console.sessions.limits.quotas import quotas_get
 from console.sessions.limits.usage import recent_usage
 from console.sessions.limits.usage import usage_list as used
+from console.sessions.limits.usage_days import usage_days as days_of
 from console.sessions.selectors import session_get
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
@@ -27,6 +30,9 @@ from tinkerscript.wire.projects import (
     SessionSpending,
     UsageList,
 )
+from tinkerscript.wire.reading.usage import UsageBy, UsageDays
+
+DEFAULT_DAYS = 30
 
 
 def project_list(request: ApiRequest) -> ProjectList:
@@ -98,6 +104,18 @@ def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
         prices=prices_get(),
         quotas=quotas_get(project=project),
     )
+
+
+def usage_days(request: ApiRequest, query: UsageDaysQuery) -> UsageDays:
+    """What the project used on each day, by model, or by member or key for who may read these."""
+    if query.by is not UsageBy.MODEL and not _may_read_payers(request):
+        raise Forbidden(
+            f"Usage by {query.by} needs the scope {Scope.ADMIN}.",
+            hint="Use a key that has it, sign in, or ask for by=model.",
+        )
+    last = query.last or timezone.now().date()
+    first = query.first or last - timedelta(days=DEFAULT_DAYS - 1)
+    return days_of(project=request.auth.project, first=first, last=last, by=query.by)
 
 
 def session_usage(request: ApiRequest, session_id: str) -> SessionSpending:

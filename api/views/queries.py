@@ -1,7 +1,7 @@
 """The types of query strings."""
 
-from datetime import datetime
-from typing import Annotated
+from datetime import date
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat, ValidationInfo, field_validator
 
@@ -11,11 +11,14 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.facets import bound_of
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
+from tinkerscript.wire.reading.usage import UsageBy
 from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag
 from tinkerscript.wire.tinker.work import CallKind
 
+At = TypeVar("At", bound=date)
 
-def _year_check(at: datetime) -> datetime:
+
+def _year_check(at: At) -> At:
     if at.year not in YEARS:
         raise ValueError(f"must be in a year from {YEARS.start} to {YEARS.stop - 1}")
     return at
@@ -27,6 +30,7 @@ def _bound_check(text: str) -> str:
 
 
 Bound = Annotated[str, Field(max_length=300), AfterValidator(_bound_check)]
+Day = Annotated[date, AfterValidator(_year_check)]
 Time = Annotated[AwareDatetime, AfterValidator(_year_check)]
 
 
@@ -41,6 +45,14 @@ class PageQuery(Query):
 
     cursor: str | None = None
     limit: int = Field(50, ge=1, le=200)
+
+
+class UsageDaysQuery(Query):
+    """A period of whole days in UTC, both included."""
+
+    first: Day | None = Field(None, description="By default 29 days before the last.")
+    last: Day | None = Field(None, description="By default today.")
+    by: UsageBy = UsageBy.MODEL
 
 
 class AlertQuery(PageQuery):

@@ -65,7 +65,7 @@ NAMES_NOTHING = {
     "max_context_length", "max_tokens", "temperature", "model_names", "idle_suspend_s",
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
     "from_version", "to_version", "held_out",
-    "by_task", "metrics", "extremes", "x_from", "x_to",
+    "by_task", "metrics", "extremes", "x_from", "x_to", "first", "last", "by",
 }  # fmt: skip
 
 

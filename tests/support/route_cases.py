@@ -96,6 +96,7 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/members"): None,
     ("POST", "/members"): {"email": "invited@example.com"},
     ("GET", "/usage"): None,
+    ("GET", "/usage/days"): None,
     ("GET", "/capacity"): None,
     ("GET", "/alerts"): None,
     ("POST", "/alerts/read"): {"upto": 1},

@@ -1517,6 +1517,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage/days": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the project used on each day, by model, or by member or key for who may read these.
+         * @description What the project used on each day, by model, or by member or key for who may read these.
+         */
+        get: operations["usage_days"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks": {
         parameters: {
             query?: never;
@@ -2117,6 +2137,36 @@ export interface components {
             before: components["schemas"]["NearPlay"];
             /** Task */
             task: string;
+        };
+        /**
+         * DayUsage
+         * @description What one payer used on one day, from midnight to midnight UTC.
+         */
+        DayUsage: {
+            /**
+             * Cost
+             * @description At the prices of today; none: the server has none.
+             */
+            cost: number | null;
+            /**
+             * Date
+             * Format: date
+             */
+            date: string;
+            /**
+             * Device S
+             * @description The same as gpu_s, with a runtime without GPU as one device.
+             */
+            device_s: number;
+            /** Gpu S */
+            gpu_s: number;
+            /**
+             * Id
+             * @description Of the member or key, or the name of the model; none: not known, or by hand.
+             */
+            id: string | null;
+            /** Runtime S */
+            runtime_s: number;
         };
         /**
          * DeliveryList
@@ -3705,6 +3755,34 @@ export interface components {
             id: string | null;
             /** Name */
             name: string;
+        };
+        /**
+         * PeriodUsage
+         * @description What one payer used in the whole period.
+         */
+        PeriodUsage: {
+            /**
+             * Cap S
+             * @description Of a key: how many device-seconds it may use, ever.
+             */
+            cap_s: number | null;
+            /** Cost */
+            cost: number | null;
+            /** Device S */
+            device_s: number;
+            /**
+             * Ever S
+             * @description Of a key with a cap: how many it used, ever.
+             */
+            ever_s: number | null;
+            /** Gpu S */
+            gpu_s: number;
+            /** Id */
+            id: string | null;
+            /** Name */
+            name: string;
+            /** Runtime S */
+            runtime_s: number;
         };
         /**
          * PlaceList
@@ -5930,6 +6008,41 @@ export interface components {
             steps: number;
             /** Tokens Trained */
             tokens_trained: number;
+        };
+        /**
+         * UsageBy
+         * @description Whose use is told apart.
+         * @enum {string}
+         */
+        UsageBy: "member" | "key" | "model";
+        /**
+         * UsageDays
+         * @description ``GET /v1/usage/days``: a day on which a payer used nothing has no entry.
+         */
+        UsageDays: {
+            by: components["schemas"]["UsageBy"];
+            /**
+             * Days
+             * @description The earliest day first.
+             */
+            days: components["schemas"]["DayUsage"][];
+            /**
+             * First
+             * Format: date
+             */
+            first: string;
+            /**
+             * Last
+             * Format: date
+             */
+            last: string;
+            /**
+             * Payers
+             * @description The most used first.
+             */
+            payers: components["schemas"]["PeriodUsage"][];
+            /** @description None: no money is shown. */
+            prices: components["schemas"]["DevicePrices"] | null;
         };
         /**
          * UsageList
@@ -9241,6 +9354,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    usage_days: {
+        parameters: {
+            query?: {
+                /** @description By default 29 days before the last. */
+                first?: string | null;
+                /** @description By default today. */
+                last?: string | null;
+                by?: components["schemas"]["UsageBy"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageDays"];
                 };
             };
             /** @description Refused or failed */

@@ -1,6 +1,7 @@
 // What the project's sessions used, as measured, and what it holds of its quotas.
-import { infiniteQueryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { unwrap, api } from "./client";
+import type { UsageBy } from "./types";
 
 const REFRESH_MS = 15_000;
 
@@ -12,3 +13,13 @@ export const usageQuery = infiniteQueryOptions({
   // All pages that are loaded are read anew each time: who reads on asks no more often for it.
   refetchInterval: (query) => REFRESH_MS * Math.max(1, query.state.data?.pages.length ?? 1),
 });
+
+/** Days as "2026-11-29", in UTC, both included. */
+export function usageDaysQuery(first: string, last: string, by: UsageBy) {
+  return queryOptions({
+    queryKey: ["usage", "days", first, last, by],
+    queryFn: () => unwrap(api.GET("/v1/usage/days", { params: { query: { first, last, by } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: REFRESH_MS,
+  });
+}

@@ -16,7 +16,7 @@ export function csvOf(axis: Axis, x: readonly number[], series: readonly Series[
 }
 
 /** A name as a cell: quoted where it has to be, and no formula for a spreadsheet. */
-function csvCell(text: string): string {
+export function csvCell(text: string): string {
   const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
 }

@@ -12,9 +12,7 @@ export function Fact({ term, note, children }: FactProps) {
     <div className="min-w-0 bg-surface px-4 py-3">
       <dt className="text-xs text-muted">{term}</dt>
       <dd className="mt-0.5 flex min-h-7 items-center text-lg leading-6 font-semibold tabular-nums">{children}</dd>
-      <dd className="truncate text-xs text-muted" title={note}>
-        {note}
-      </dd>
+      <dd className="text-xs break-words text-muted">{note}</dd>
     </div>
   );
 }

@@ -24,9 +24,9 @@ const shown = (spending: Spending, learns = true) => renderToStaticMarkup(create
 
 test("a limit has what is used of it, when it is reached, and what the run will have cost then", () => {
   expect(limitRows(PRICED)).toEqual([
-    { name: "Steps", used: "25 of 100", forecast: "reached after another 3 h at the pace so far, having cost €20.00" },
-    { name: "Wall time", used: "2 h of 4 h", forecast: "reached in 2 h, having cost €15.00" },
-    { name: "Runtime, limit of this server", used: "1 h 30 min of 1 d", forecast: "" },
+    { name: "Steps", share: 0.25, used: "25 of 100", forecast: "reached after another 3 h at the pace so far, having cost €20.00" },
+    { name: "Wall time", share: 0.5, used: "2 h of 4 h", forecast: "reached in 2 h, having cost €15.00" },
+    { name: "Runtime, limit of this server", share: 1.5 / 24, used: "1 h 30 min of 1 d", forecast: "" },
   ]);
 });
 

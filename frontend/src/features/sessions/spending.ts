@@ -5,6 +5,8 @@ import { money, number, span } from "../../ui/format";
 export interface LimitRow {
   name: string;
   used: string;
+  /** Of what is allowed. */
+  share: number;
   /** Empty where nothing can be foretold. */
   forecast: string;
 }
@@ -24,6 +26,7 @@ export function limitRows({ limits, prices }: Spending): LimitRow[] {
     const when = limit === "wall_s" ? "reached in" : "reached after another";
     return {
       name: NAMES[limit] ?? limit,
+      share: allowed === 0 ? 1 : used / allowed,
       used: `${inUnits(used)} of ${inUnits(allowed)}`,
       forecast: left === null ? "" : `${when} ${span(left)}${limit === "wall_s" ? "" : " at the pace so far"}${costs}`,
     };

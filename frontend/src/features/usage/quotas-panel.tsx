@@ -2,6 +2,7 @@
 import type { Quotas } from "../../api/types";
 import { Fact } from "../../ui/fact";
 import { bytes, number } from "../../ui/format";
+import { Meter } from "../../ui/meter";
 import { Panel } from "../../ui/panel";
 import { quotaRows, type QuotaRow } from "./quota-rows";
 
@@ -11,7 +12,10 @@ export function QuotasPanel({ quotas }: { quotas: Quotas }) {
       <dl className="cells grid-cols-1 sm:grid-cols-3">
         {quotaRows(quotas).map((row) => (
           <Fact key={row.name} term={row.name} note={row.limit === null ? "no limit" : `of ${shown(row, row.limit)}`}>
-            <span className={row.isFull ? "text-warn" : ""}>{shown(row, row.used)}</span>
+            <span className="w-full">
+              <span className={row.isFull ? "text-warn" : ""}>{shown(row, row.used)}</span>
+              {row.limit !== null && <Meter label={row.name} share={row.limit === 0 ? 1 : row.used / row.limit} />}
+            </span>
           </Fact>
         ))}
       </dl>

@@ -13,7 +13,7 @@ import { visible } from "../../ui/plain-text";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
-import { PayersPanel } from "./payers-panel";
+import { DaysPanel } from "./days-panel";
 import { QuotasPanel } from "./quotas-panel";
 
 const COST = { name: "Cost", right: true };
@@ -41,10 +41,9 @@ export function UsagePage() {
       {isPending && <Loading />}
       {newest && (
         <div className="space-y-4">
-          <div className="grid items-start gap-4 lg:grid-cols-[4fr_3fr]">
-            <TotalPanel total={newest.total} prices={newest.prices} />
-            <QuotasPanel quotas={newest.quotas} />
-          </div>
+          <DaysPanel />
+          <TotalPanel total={newest.total} prices={newest.prices} />
+          <QuotasPanel quotas={newest.quotas} />
           <Panel title="By session">
             {sessions.length === 0 ? (
               <Empty title="No session yet">A session is counted from the moment at which its runtime registers. Waiting costs nothing, in the queue of this server and in that of a cluster.</Empty>
@@ -56,10 +55,6 @@ export function UsagePage() {
               </Table>
             )}
           </Panel>
-          <div className="grid items-start gap-4 lg:grid-cols-2">
-            <PayersPanel title="By member" payers={newest.by_member ?? []} prices={newest.prices} />
-            <PayersPanel title="By key" payers={newest.by_key ?? []} prices={newest.prices} />
-          </div>
         </div>
       )}
       <ShowOlder query={query} />
@@ -70,17 +65,17 @@ export function UsagePage() {
 function TotalPanel({ total, prices }: { total: Usage; prices: DevicePrices | null }) {
   return (
     <Panel title="All sessions" className="overflow-hidden">
-      <dl className={`cells grid-cols-2 ${prices ? "sm:grid-cols-5" : "sm:grid-cols-4"}`}>
+      <dl className={`cells grid-cols-2 ${prices ? "sm:grid-cols-3 xl:grid-cols-5" : "sm:grid-cols-4"}`}>
         {prices && (
           <Fact term="Cost" note={pricesText(prices)}>
-            {money(total.cost, prices.currency)}
+            <span className="whitespace-nowrap">{money(total.cost, prices.currency)}</span>
           </Fact>
         )}
-        <Fact term="Runtime" note="deleted sessions too">
-          {span(total.runtime_s)}
+        <Fact term="Runtime" note="of all time, deleted sessions too">
+          <span className="whitespace-nowrap">{span(total.runtime_s)}</span>
         </Fact>
-        <Fact term="GPU time" note="times its GPUs">
-          {span(total.gpu_s)}
+        <Fact term="GPU time" note="runtime times its GPUs">
+          <span className="whitespace-nowrap">{span(total.gpu_s)}</span>
         </Fact>
         <Fact term="Steps" note="optimizer updates">
           {number(total.steps)}

@@ -4,6 +4,7 @@ import { hasEnded } from "../../../api/sessions";
 import { spendingQuery } from "../../../api/spending";
 import type { Session, Spending } from "../../../api/types";
 import { money } from "../../../ui/format";
+import { Meter } from "../../../ui/meter";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { limitRows } from "../spending";
@@ -43,6 +44,9 @@ export function SpendingRows({ spending, learns }: { spending: Spending; learns:
               <dt className="text-muted">{row.name}</dt>
               <dd>{row.used}</dd>
             </div>
+            <dd>
+              <Meter label={row.name} share={row.share} />
+            </dd>
             {row.forecast && <dd className="text-xs text-muted">{row.forecast}</dd>}
           </div>
         ))}
