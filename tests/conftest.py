@@ -5,6 +5,7 @@ and start a second sooner.
 """
 
 import gc
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -55,6 +56,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     plugins = session.config.pluginmanager
     if "hypothesis" not in sys.modules and (plugin := plugins.get_plugin("hypothesispytest")) is not None:
         plugins.unregister(plugin)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A worker of xdist ends without Python's exit handlers, by which tests/settings.py removes its folder."""
+    if hasattr(config, "workerinput"):
+        shutil.rmtree(settings.DATA, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
