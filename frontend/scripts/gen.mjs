@@ -16,7 +16,12 @@ export const optionsFile = at("../src/api/session-config.json");
 export async function generated() {
   const document = JSON.parse(await readFile(at("../../openapi.json"), "utf8"));
   const types = astToString(await openapiTS(document, { defaultNonNullable: false }));
-  const options = document.components.schemas.SessionConfig;
+  const { schemas } = document.components;
+  const options = schemas.SessionConfig;
+  for (const option of Object.values(options.properties)) {
+    const [part] = option.allOf ?? []; // an option with fields of its own
+    if (part) option.properties = schemas[part.$ref.split("/").at(-1)].properties;
+  }
   return [
     [typesFile, `// Generated from openapi.json by \`npm run gen\`. Do not edit.\n${types}`],
     [optionsFile, `${JSON.stringify(options, null, 2)}\n`],

@@ -1,22 +1,28 @@
 """The updates of one step: usually one; with ``minibatches`` and ``epochs`` several over the same batch.
 
 Several updates are off-policy after the first, so the ratio is taken against the policy before the step, whose
-log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1). They end early once the
-policy has moved further than ``kl_stop`` from it (Spinning Up's PPO does the same).
+log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1): by the first update's
+own pass where it takes the whole batch, else by one before it. The first update's ratio is to itself, which is 1
+whatever two passes round. They end early once the policy has moved further than ``kl_stop`` from it (Spinning Up's PPO
+does the same).
 """
 
+import asyncio
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample, Trainer
-from gpu_runtime.training.logprob_mismatch import LogprobMismatchMonitor
+from gpu_runtime.training.engine_gaps import EngineGaps
+from gpu_runtime.training.logprob_mismatch import mismatch_refusal
 from gpu_runtime.training.objective.token_scales import batch_scales
 from tinkerscript.wire.config import SessionConfig
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
+TOKENS = ("tokens_trained", "tokens_computed", "tokens_masked")  # sums over them
 
 # What a step measures that had nothing to learn from: 0 each.
 NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed", "grad_norm",
@@ -29,7 +35,7 @@ class TrainedStep:
     0. ``after_ST`` are those under the weights after it, which cost a forward pass of their own: of no sample unless
     the session has ``logprobs_after_step``."""
 
-    metrics: dict[str, float]
+    metrics: dict[str, Any]
     before_ST: Sequence[Sequence[float]]
     after_ST: Sequence[Sequence[float]] = ()
 
@@ -49,20 +55,25 @@ async def batch_train(
     bound of that day, and later steps were sampled from what came of it. What the journal has of it stays as it was, so
     nothing is computed after it.
     """
-    kl_engine: float | None = None  # before the first update: later the policy has moved on its own
-    before: Sequence[Sequence[float]] = ()
-    if is_many := config.minibatches * config.epochs > 1:
-        before = await trainer.logprobs(samples)
-        samples = [replace(sample, before_T=tuple(of)) for sample, of in zip(samples, before, strict=True)]
-        kl_engine = kl_from_engine(samples)
+    parts = update_parts(samples, config, step)
+    is_whole = len(parts[0]) == len(samples)
+    before: Sequence[Sequence[float]] = () if is_whole else await trainer.logprobs(samples)
+    told: dict[str, Any] = {}  # of engine and trainer, before the first update: later the policy has moved on its own
     done: list[dict[str, float]] = []
-    for part in update_parts(samples, config, step):
+    while parts:
+        part, *parts = parts
         found = await trainer.forward_backward(part, entropy_coef, batch_scales(part, config))
-        kl_engine = found["kl_engine"] if kl_engine is None else kl_engine
-        found["kl_engine"] = kl_engine
+        gap: str | None = None
+        if not done:
+            before = await trainer.passed_logprobs() if is_whole else before
+            gaps = await asyncio.to_thread(EngineGaps.of, samples, before)
+            told = {"kl_engine": found["kl_engine"] if is_whole else gaps.kl} | gaps.metrics()
+            if not counted:
+                gap = mismatch_refusal(told["kl_engine"], gaps, trainer.dtype, staleness)
+            moved = [replace(sample, before_T=tuple(of)) for sample, of in zip(samples, before, strict=True)]
+            parts = update_parts(moved, config, step)[1:]
+        found["kl_engine"] = told["kl_engine"]
         broken = [f"{name} is {value}" for name, value in found.items() if not math.isfinite(value)]
-        proven = counted or bool(done)
-        gap = None if proven else LogprobMismatchMonitor(trainer.dtype).refusal(found, samples, staleness)
         is_far = bool(done) and config.kl_stop is not None and found["kl_before"] > config.kl_stop
         if broken or gap or is_far:
             await trainer.drop_gradient()
@@ -72,13 +83,11 @@ async def batch_train(
             raise EngineMismatch(f"step {step}: {gap}", found["kl_engine"])
         if is_far:
             break
-        if not is_many:
-            before = await trainer.passed_logprobs()
         done.append(found | await trainer.optim_step(step))
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
-    tokens = {name: sum(each[name] for each in done) for name in ("tokens_trained", "tokens_computed")}
+    tokens = {name: sum(each[name] for each in done) for name in TOKENS}
     after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()
-    return TrainedStep(done[-1] | means | tokens | {"updates": float(len(done))}, before, after)
+    return TrainedStep(done[-1] | told | means | tokens | {"updates": float(len(done))}, before, after)
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:
@@ -97,14 +106,3 @@ def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) ->
         hands = [set(shuffled[part::parts]) for part in range(parts)]
         dealt += [[sample for sample in samples if sample.group in hand] for hand in hands]
     return dealt
-
-
-def kl_from_engine(samples: Sequence[Sample]) -> float:
-    """Mean k3 KL from the engine's record to ``before_T``, over trained tokens that no grammar narrowed."""
-    gaps = [
-        before - engine
-        for sample in samples
-        for t, (engine, before) in enumerate(zip(sample.logprobs_T, sample.before_T or (), strict=True))
-        if sample.mask_T[t] and t > 0 and not sample.narrowed_at(t)
-    ]
-    return math.fsum(math.expm1(gap) - gap for gap in gaps) / max(1, len(gaps))

@@ -69,8 +69,7 @@ def cross_entropy(logprobs_K: Tensor, weights_K: Tensor) -> Tensor:
 def truncated_weight(logprobs_K: Tensor, engine_K: Tensor, cap: float) -> Tensor:
     """TIS: sg(min(pi / pi_engine, cap)), the weight of a token that another policy sampled.
 
-    Source: Ionides 2008, "Truncated importance sampling"; between an engine and its trainer: Yao et al. 2025, "Your
-    Efficient RL Framework Secretly Brings You Off-Policy RL Training". By sequence, or masked: objective/importance.py.
+    Source: Ionides 2008, "Truncated importance sampling". The managed loop's: objective/engine_correction.py.
     """
     return torch.exp(logprobs_K.detach() - engine_K).clamp(max=cap)
 
@@ -79,7 +78,12 @@ def mean_by_sample(values_K: Tensor, sample_K: Tensor, mask_K: Tensor | None = N
     """``mean_S`` over the tokens of each sample, those where ``mask_K`` is 1; 0 for an index without a token."""
     if mask_K is None:
         mask_K = torch.ones_like(values_K)
+    counts_S = sum_by_sample(mask_K, sample_K)
+    return sum_by_sample(values_K * mask_K, sample_K) / counts_S.clamp(min=1)
+
+
+def sum_by_sample(values_K: Tensor, sample_K: Tensor) -> Tensor:
+    """``sum_S`` over the tokens of each sample."""
     samples = int(sample_K.max()) + 1 if len(sample_K) else 0
     zeros_S = torch.zeros(samples, dtype=values_K.dtype, device=values_K.device)
-    counts_S = zeros_S.index_add(0, sample_K, mask_K)
-    return zeros_S.index_add(0, sample_K, values_K * mask_K) / counts_S.clamp(min=1)
+    return zeros_S.index_add(0, sample_K, values_K)

@@ -104,7 +104,7 @@ class RankTrainer:
         found = dict(zip(STATISTICS, totals.tolist(), strict=True))
         free, trained = (max(1.0, found[name]) for name in ("tokens_free", "tokens_trained"))
         means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
-        means |= {name: found[name] for name in ("loss", "tokens_trained")}
+        means |= {name: found[name] for name in ("loss", "tokens_trained", "tokens_masked")}
         return means | {"kl_engine": found["kl_engine"] / free, "tokens_computed": computed_here.item()}
 
     def _passed(

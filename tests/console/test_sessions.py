@@ -91,7 +91,7 @@ def test_a_model_that_is_not_trained_right_is_refused_before_anything_starts(
 
 def test_the_configuration_of_a_new_session_shows_the_rate_of_its_models_size(project):
     config = SessionConfig(**create(project).config)
-    assert (config.learning_rate, config.clip_low, config.clip_high) == (2e-5, 0.2, 0.2)
+    assert (config.learning_rate, config.clip_low, config.clip_high) == (2e-5, None, None)
 
 
 def test_a_folder_is_a_base_model_in_development_only(settings, tmp_path):

@@ -200,7 +200,7 @@ async def test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported(volume
 async def test_a_step_that_is_refused_after_an_update_leaves_the_weights_of_the_step_before(volume: Path) -> None:
     volume_fill(volume, "abcd")
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        plane_assign(plane, epochs=2, tis_cap=2.0)
+        plane_assign(plane, epochs=2)
         async with learner_open(plane, volume) as it:
             await it.train_next()
             weights, served = it.trainer.weights, len(it.engine.weights)

@@ -53,9 +53,10 @@ EFFECTS = {
     "minibatches": PARTS,
     "epochs": PARTS,
     "kl_stop": (UPDATES, "test_the_updates_end_once_the_policy_has_moved_too_far"),
-    "tis_cap": GRADIENTS,
-    "tis_level": GRADIENTS,
-    "tis_mode": GRADIENTS,
+    "engine_correction": (
+        f"{TRAINING}/test_engine_correction.py",
+        "test_a_weight_is_the_ratio_of_its_level_within_its_bounds",
+    ),
     "clip_low": LOSSES,
     "clip_high": LOSSES,
     "dual_clip": LOSSES,

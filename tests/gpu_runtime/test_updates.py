@@ -7,7 +7,7 @@ import pytest
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.steps.updates import batch_train, kl_from_engine, update_parts
+from gpu_runtime.steps.updates import batch_train, update_parts
 from support.fakes import FakeTrainer
 from tinkerscript.wire.config import SessionConfig
 
@@ -63,20 +63,21 @@ async def test_the_averages_of_the_session_go_with_each_update_as_weights_of_a_s
     assert each_episode.scales == [[1 / 16] * 8]
 
 
-async def test_the_policy_before_the_step_is_computed_once_and_only_for_several_updates():
-    single, many = Watched(), Watched()
-    found = await trained(single)
-    assert [sample.before_T for sample in single.given[0]] == [None] * len(SAMPLES) and found["updates"] == 1
-    points = []
+@pytest.mark.parametrize(("several", "passes"), [({}, 0), ({"epochs": 3}, 0), ({"minibatches": 2, "epochs": 2}, 1)])
+async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_takes_the_whole_batch(several, passes):
+    trainer, points = Watched(), list[str]()
+    trainer.moved = 0.0
 
     async def reach(point: str) -> None:
         points.append(point)
 
-    many.reach = reach
-    found = await trained(many, minibatches=2, epochs=2)
-    assert points.count("logprobs") == 1 and found["updates"] == 4 and many.steps == [3] * 4
-    assert all(sample.before_T == sample.logprobs_T for part in many.given for sample in part)
-    assert found["tokens_trained"] == 2 * sum(sum(sample.mask_T) for sample in SAMPLES)
+    trainer.reach = reach
+    found = await trained(trainer, **several)
+    first, *later = trainer.given
+    assert points.count("logprobs") == passes and trainer.steps == [3] * int(found["updates"])
+    assert all(sample.before_T is None for sample in first), "the ratio of the first update is to itself"
+    assert all(sample.before_T == sample.logprobs_T for part in later for sample in part)
+    assert found["tokens_trained"] == several.get("epochs", 1) * sum(sum(sample.mask_T) for sample in SAMPLES)
 
 
 async def test_the_updates_end_once_the_policy_has_moved_too_far():
@@ -101,15 +102,22 @@ async def test_the_gap_to_the_engine_is_that_of_the_policy_before_the_step():
 
     trainer.logprobs = moved
     with pytest.raises(EngineMismatch, match="KL of 0.0048"):
-        await trained(trainer, epochs=2)
+        await trained(trainer, minibatches=2)
     assert trainer.steps == []
 
 
-def test_the_gap_leaves_out_what_is_not_trained_and_what_a_grammar_chose():
-    sample = dataclasses.replace(SAMPLES[0], before_T=(5.0, -0.5, -3.0), allowed_T=(None, None, b"x"))
-    assert kl_from_engine([sample]) == 0.0
-    free = dataclasses.replace(sample, allowed_T=None)
-    assert kl_from_engine([free]) == pytest.approx((math.expm1(-2.0) + 2.0) / 2)
+async def test_one_token_that_is_far_off_is_counted_and_ends_no_step():
+    trainer = Watched()
+    trainer.moved, trainer.kl_engine = 0.0, 0.3  # the mean that the token makes
+    poisoned = dataclasses.replace(SAMPLES[0], logprobs_T=(0.0, -0.5, -6.0))
+    trainer.passed_logprobs = lambda: _of([poisoned.logprobs_T[:2] + (-1.0,), *(s.logprobs_T for s in SAMPLES[1:])])
+    found = (await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0, 0.0)).metrics
+    assert trainer.steps == [3] and found["engine_gap_max"] == 5.0 and found["engine_gap_far"] == 1 / 16
+    assert found["engine_gap_p50"] == 0.0
+
+
+async def _of(values):
+    return values
 
 
 async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():

@@ -1,10 +1,15 @@
 """A configuration that would not do what it says is refused, by the name of the option."""
 
+from typing import get_args
+
 import pytest
 from pydantic import ValidationError
 
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.losses import LossName
+
+LOSSES = get_args(LossName)
 
 
 def refusal(**options) -> tuple[str, str]:
@@ -35,18 +40,14 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
     ("field", "options"),
     [
         ("lr_min_ratio", {"lr_min_ratio": 0.5}),
-        ("tis_cap", {"tis_cap": 2.0, "loss": "gspo"}),
-        ("tis_cap", {"tis_cap": 2.0, "loss": "cispo"}),
-        ("tis_cap", {"tis_cap": 2.0, "loss": "dro"}),
-        ("tis_cap", {"tis_cap": 2.0, "loss": "cross_entropy"}),
-        ("clip_high", {"clip_high": 0.28, "tis_cap": 2.0}),
-        ("clip_low", {"clip_low": 0.1, "loss": "importance_sampling"}),
-        ("clip_high", {"clip_high": 0.28, "loss": "dro"}),
-        ("dual_clip", {"dual_clip": 3.0, "loss": "cispo"}),
-        ("dual_clip", {"dual_clip": 3.0, "tis_cap": 2.0}),
-        ("dro_beta", {"dro_beta": 0.1}),
-        ("tis_level", {"tis_level": "sequence"}),
-        ("tis_mode", {"tis_mode": "mask"}),
+        ("engine_correction", {"engine_correction": {"weight": "sequence"}, "loss": "cross_entropy"}),
+        ("clip_high", {"clip_high": 0.28}),
+        ("clip_low", {"clip_low": 0.1, "loss": "importance_sampling", "epochs": 2}),
+        ("clip_high", {"clip_high": 0.28, "loss": "dro", "epochs": 2}),
+        ("dual_clip", {"dual_clip": 3.0, "loss": "cispo", "epochs": 2}),
+        ("dual_clip", {"dual_clip": 3.0}),
+        ("dro_beta", {"dro_beta": 0.1, "epochs": 2}),
+        ("dro_beta", {"dro_beta": 0.1, "loss": "dro"}),
         ("kl_stop", {"kl_stop": 0.1}),
         ("kl_estimator", {"kl_estimator": "k2"}),
         ("kl_estimator", {"kl_estimator": "k2", "kl_coef": 0.1, "kl_in": "reward"}),
@@ -67,7 +68,7 @@ def test_an_option_without_effect_beside_the_others_is_refused_by_its_name(field
     ("field", "options", "named"),
     [
         ("minibatches", {"minibatches": 5, "tasks_per_batch": 4}, "tasks_per_batch"),
-        ("tis_cap", {"epochs": 2, "max_staleness": 1}, "stale tokens"),
+        ("engine_correction", {"engine_correction": {"weight": "none"}, "max_staleness": 1}, "max_staleness"),
         ("loss", {"loss": "cross_entropy", "max_staleness": 1}, "max_staleness"),
         ("advantage_baseline", {"advantage_baseline": "batch", "dynamic_sampling": True}, "dynamic_sampling"),
         ("lora_rank", {"lora_rank": 4, "kl_coef": 0.1, "reference_decay": 0.9}, "reference_decay"),
@@ -80,12 +81,35 @@ def test_options_that_contradict_each_other_are_refused_with_the_other_named(fie
 
 
 def test_options_that_belong_together_are_taken():
-    SessionConfig(tis_cap=2.0, clip_low=0.1, epochs=2, minibatches=4, max_staleness=2, kl_stop=0.02)
+    SessionConfig(clip_low=0.1, epochs=2, minibatches=4, max_staleness=2, kl_stop=0.02)
     SessionConfig(kl_coef=0.1, kl_estimator="k2", reference_decay=0.99, kl_base_coef=0.01)
-    SessionConfig(loss="importance_sampling", tis_cap=2.0)
-    SessionConfig(loss="dapo", clip_high=0.28)
-    SessionConfig(loss="dro", dro_beta=0.1)
+    SessionConfig(loss="importance_sampling", engine_correction={"weight_high": 3.0})
+    SessionConfig(loss="dapo", clip_high=0.28, epochs=2)
+    SessionConfig(loss="dro", dro_beta=0.1, minibatches=2)
     SessionConfig(lora_rank=8, lora_alpha=16, lora_targets="attention")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_takes_many_updates_and_stale_tokens_without_another_option(loss):
+    if loss != "cross_entropy":
+        SessionConfig(loss=loss, minibatches=2, max_staleness=1)
+    SessionConfig(loss=loss, minibatches=2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"weight": "none", "weight_high": 3.0}, "weight_high"),
+        ({"weight": "none", "weight_low": 0.5}, "weight_low"),
+        ({"mask": "none", "mask_low": 0.5}, "mask_low"),
+        ({"mask": "none", "mask_high": 3.0}, "mask_high"),
+    ],
+)
+def test_a_bound_of_a_correction_that_is_off_is_refused_by_its_name(fields, refused):
+    with pytest.raises(ValidationError, match="has an effect only with a (weight|mask) that is not none") as caught:
+        SessionConfig(engine_correction=fields)
+    (problem,) = caught.value.errors()
+    assert problem["loc"] == ("engine_correction", refused)
 
 
 def test_a_stored_configuration_is_read_back_whatever_its_loss():
@@ -95,7 +119,7 @@ def test_a_stored_configuration_is_read_back_whatever_its_loss():
 
 
 def test_one_mistake_is_reported_once():
-    assert refusal(loss="nope", clip_high=0.28)[0] == "loss"
+    assert refusal(loss="nope", clip_high=0.28, epochs=2)[0] == "loss"
     assert refusal(lora_rank=-1, lora_alpha=16)[0] == "lora_rank"
 
 
@@ -119,14 +143,14 @@ def test_advantages_are_divided_as_their_method_was_published(options, divides):
 @pytest.mark.parametrize(
     ("options", "parameters", "expected"),
     [
-        ({}, 134_515_008, (2e-5, 0.2, 0.2)),
-        ({"loss": "gspo"}, 1_500_000_000, (5e-6, 3e-4, 4e-4)),
-        ({"loss": "dapo"}, 3_000_000_000, (2e-6, 0.2, 0.28)),
-        ({"loss": "cispo"}, 7_600_000_000, (1e-6, None, 4.0)),
-        ({"loss": "cispo", "clip_low": 0.5, "lora_rank": 8}, 7_600_000_000, (1e-5, 0.5, 4.0)),
+        ({"epochs": 2}, 134_515_008, (2e-5, 0.2, 0.2)),
+        ({"epochs": 2, "loss": "gspo"}, 1_500_000_000, (5e-6, 3e-4, 4e-4)),
+        ({"epochs": 2, "loss": "dapo"}, 3_000_000_000, (2e-6, 0.2, 0.28)),
+        ({"epochs": 2, "loss": "cispo"}, 7_600_000_000, (1e-6, None, 4.0)),
+        ({"epochs": 2, "loss": "cispo", "clip_low": 0.5, "lora_rank": 8}, 7_600_000_000, (1e-5, 0.5, 4.0)),
         ({"loss": "dro"}, 134_515_008, (2e-5, None, None)),
-        ({"tis_cap": 2.0}, None, (None, None, None)),
-        ({"learning_rate": 3e-6, "clip_high": 0.3}, 134_515_008, (3e-6, 0.2, 0.3)),
+        ({}, None, (None, None, None)),
+        ({"learning_rate": 3e-6, "clip_high": 0.3, "epochs": 2}, 134_515_008, (3e-6, 0.2, 0.3)),
     ],
 )
 def test_what_is_not_given_is_filled_in_by_model_and_loss(options, parameters, expected):

@@ -9,10 +9,12 @@ import typing
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import tinkerscript
-from tinkerscript.sessions.session_options import SessionOptions
+from tinkerscript.sessions.session_options import EngineCorrectionOptions, SessionOptions
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.engine_correction import EngineCorrection
 
 PROGRAM = Path(__file__).parent / "typed_loop.py"
 SDK = Path(tinkerscript.__file__).parents[1]
@@ -61,10 +63,15 @@ def checked(command: list[str], folder: Path, **settings: str) -> subprocess.Com
 
 def test_options_are_those_of_the_wire():
     said = typing.get_type_hints(SessionOptions)
-    assert said == {name: field.annotation for name, field in SessionConfig.model_fields.items()}, (
-        "SessionConfig has changed: python sdk/write_session_options.py"
-    )
+    correction = typing.get_type_hints(said["engine_correction"])
+    assert correction == annotations_of(EngineCorrection)
+    wanted = annotations_of(SessionConfig) | {"engine_correction": EngineCorrectionOptions}
+    assert said == wanted, "SessionConfig has changed: python sdk/write_session_options.py"
     assert SessionOptions.__required_keys__ == frozenset()
+
+
+def annotations_of(model: type[BaseModel]) -> dict[str, object]:
+    return {name: field.annotation for name, field in model.model_fields.items()}
 
 
 def test_package_is_marked_as_typed():

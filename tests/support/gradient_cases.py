@@ -12,19 +12,25 @@ CONFIGS = {
     "grpo with KL": KL,
     "tempered": KL,
     "dr_grpo": {"loss": "dr_grpo", "max_tokens": 32},
-    "dapo": {"loss": "dapo", "clip_high": 0.28},
-    "gspo": {"loss": "gspo", "clip_low": 0.05, "clip_high": 0.06},
-    "cispo": {"loss": "cispo", "clip_low": 0.2, "clip_high": 0.2},
-    "dual clip": {"clip_low": 0.1, "clip_high": 0.1, "dual_clip": 1.05},
-    "truncated": {"tis_cap": 1.1},
-    "truncated sequences": {"tis_cap": 1.1, "tis_level": "sequence"},
-    "masked": {"tis_cap": 1.1, "tis_mode": "mask"},
+    "dapo": {"loss": "dapo"},
+    "gspo": {"loss": "gspo"},
+    "cispo": {"loss": "cispo"},
+    "truncated": {"engine_correction": {"weight_high": 1.1}},
+    "truncated sequences": {"engine_correction": {"weight": "sequence", "weight_low": 0.9, "weight_high": 1.1}},
+    "truncated means": {"loss": "cispo", "engine_correction": {"weight": "geometric", "weight_high": 1.01}},
+    "masked": {"loss": "gspo", "engine_correction": {"weight": "none", "mask_low": 0.9, "mask_high": 1.1}},
+    "vetoed": {"loss": "dro", "engine_correction": {"veto": 0.75}},
     "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
+    "later dapo": {"epochs": 2, "loss": "dapo", "clip_high": 0.28},
+    "later gspo": {"epochs": 2, "loss": "gspo", "clip_low": 0.005, "clip_high": 0.006},
+    "later cispo": {"epochs": 2, "loss": "cispo", "clip_low": 0.05, "clip_high": 0.05},
+    "later dual clip": {"epochs": 2, "clip_low": 0.02, "clip_high": 0.02, "dual_clip": 1.05},
+    "later dro": {"epochs": 2, "loss": "dro", "dro_beta": 0.5},
     "two references": {**KL, "reference_decay": 0.6, "kl_base_coef": 0.2},
     "k2": {**KL, "kl_estimator": "k2"},
     "entropy": {"entropy_coef": 0.2},
     "tempered entropy": {"entropy_coef": 0.2},
-    "dro": {"loss": "dro", "dro_beta": 0.5},
+    "dro": {"loss": "dro"},
     "cross_entropy": {"loss": "cross_entropy"},
     "LoRA": {"lora_rank": 4, "lora_alpha": 8},
     "LoRA with KL": {**KL, "lora_rank": 4},
@@ -83,6 +89,6 @@ LATER = _later(SAMPLES)
 
 def samples_of(name: str) -> list[Sample]:
     """What the configuration ``name`` is trained on."""
-    if name == "later update":
+    if name.startswith("later"):
         return LATER
     return TEMPERED if name.startswith("tempered") else SAMPLES

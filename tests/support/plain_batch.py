@@ -26,7 +26,7 @@ class PlainStep:
 
 def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
     """GRPO by its formula, one unpacked sample after the other, on the model that step 1 began with."""
-    config, found = lines[0]["config"], PlainStep()
+    found = PlainStep()
     samples = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     episodes = sum(sample["weight"] for sample in samples)
@@ -39,9 +39,7 @@ def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
         bound = (logits / temperatures_T1).masked_fill(_forbidden(sample, logits), -torch.inf)
         logprobs = bound.log_softmax(-1).gather(1, ids[0, 1:, None])[mask, 0]
         old, advantage = torch.tensor(sample["logprobs"][1:])[mask], torch.tensor(sample["advantages"][1:])[mask]
-        ratio = torch.exp(logprobs - old)
-        clipped = ratio.clamp(1 - config["clip_low"], 1 + config["clip_high"])
-        by_token = -torch.minimum(ratio * advantage, clipped * advantage)
+        by_token = -_correction(logprobs.detach() - old) * torch.exp(logprobs - logprobs.detach()) * advantage
         total = total + by_token.mean() * sample["weight"] / episodes
         found.sampled_gap = max(found.sampled_gap, (logprobs - old).abs().max().item())
         found.raw_gap = max(found.raw_gap, (raw - torch.tensor(sample["raw_logprobs"][1:])[mask]).abs().max().item())
@@ -53,6 +51,12 @@ def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
     found.loss = total.item()
     found.norm = torch.sqrt(sum(parameter.grad.square().sum() for parameter in model.parameters())).item()
     return found
+
+
+def _correction(gap: torch.Tensor) -> torch.Tensor:
+    """The default of ``engine_correction``: truncated at 2, none within 1e-4 nats, left out beyond an eighth and 8."""
+    weight = torch.exp(torch.where(gap.abs() <= 1e-4, torch.zeros_like(gap), gap))
+    return weight.clamp(max=2.0) * (weight >= 0.125) * (weight <= 8.0)
 
 
 def gap_after(lines: list[dict[str, Any]], model_folder: Path) -> float:

@@ -2306,6 +2306,57 @@ export interface components {
             token: number;
         };
         /**
+         * EngineCorrection
+         * @description Weights, masks and a veto by the ratio w = pi_trainer / pi_engine of sampled tokens.
+         *
+         *     ``token``: of each token. ``sequence``: the product over the trained tokens of its timeline. ``geometric``: their
+         *     geometric mean. Gaps up to 1e-4 nats count as none. Formulas: gpu_runtime/training/objective/engine_correction.py.
+         */
+        EngineCorrection: {
+            /**
+             * Mask
+             * @description The ratio by which tokens are left out of the loss: their own, or that of their sequence.
+             * @default token
+             * @enum {string}
+             */
+            mask?: "none" | "token" | "sequence" | "geometric";
+            /**
+             * Mask High
+             * @description A larger ratio is left out. None: no bound.
+             * @default 8
+             */
+            mask_high?: number | null;
+            /**
+             * Mask Low
+             * @description A smaller ratio is left out. None: no bound.
+             * @default 0.125
+             */
+            mask_low?: number | null;
+            /**
+             * Veto
+             * @description A sequence with a token whose ratio is below this, or above 1 / this, is left out whole; 1e-4 is usual. None: none is.
+             */
+            veto?: number | null;
+            /**
+             * Weight
+             * @description The ratio trainer / engine that a token's loss is multiplied by: its own, the product over its sequence, or their geometric mean.
+             * @default token
+             * @enum {string}
+             */
+            weight?: "none" | "token" | "sequence" | "geometric";
+            /**
+             * Weight High
+             * @description A larger weight is cut to this.
+             * @default 2
+             */
+            weight_high?: number;
+            /**
+             * Weight Low
+             * @description A smaller weight is raised to this. None: no floor.
+             */
+            weight_low?: number | null;
+        };
+        /**
          * EpisodeAbandon
          * @description ``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained.
          */
@@ -4376,12 +4427,12 @@ export interface components {
             checkpoint_every_steps?: number;
             /**
              * Clip High
-             * @description Ratio clip above 1. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).
+             * @description Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).
              */
             clip_high?: number | null;
             /**
              * Clip Low
-             * @description Ratio clip below 1. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).
+             * @description Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).
              */
             clip_low?: number | null;
             /**
@@ -4413,6 +4464,19 @@ export interface components {
              * @default false
              */
             dynamic_sampling?: boolean;
+            /**
+             * @description What a token counts whose log-probability the engine, or older weights, gave otherwise than the trainer before the step: weight, mask and veto by trainer / engine.
+             * @default {
+             *       "mask": "token",
+             *       "mask_high": 8,
+             *       "mask_low": 0.125,
+             *       "veto": null,
+             *       "weight": "token",
+             *       "weight_high": 2,
+             *       "weight_low": null
+             *     }
+             */
+            engine_correction?: components["schemas"]["EngineCorrection"];
             /**
              * Entropy Coef
              * @description Weight of the entropy of sampled positions, as a bonus.
@@ -4692,25 +4756,6 @@ export interface components {
              */
             text_marks?: "text" | "tokens";
             /**
-             * Tis Cap
-             * @description Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), instead of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.
-             */
-            tis_cap?: number | null;
-            /**
-             * Tis Level
-             * @description tis_cap bounds the ratio of each token, or of the whole sequence that it belongs to.
-             * @default token
-             * @enum {string}
-             */
-            tis_level?: "token" | "sequence";
-            /**
-             * Tis Mode
-             * @description A ratio above tis_cap weighs tis_cap, or nothing.
-             * @default truncate
-             * @enum {string}
-             */
-            tis_mode?: "truncate" | "mask";
-            /**
              * Tool Parsing
              * @description Calls with slips (a mark that is missing, a call inside thoughts) are read as vLLM reads them, or are plain text.
              * @default lenient
@@ -4796,6 +4841,15 @@ export interface components {
              *       "dtype": "auto",
              *       "dual_clip": null,
              *       "dynamic_sampling": false,
+             *       "engine_correction": {
+             *         "mask": "token",
+             *         "mask_high": 8,
+             *         "mask_low": 0.125,
+             *         "veto": null,
+             *         "weight": "token",
+             *         "weight_high": 2,
+             *         "weight_low": null
+             *       },
              *       "entropy_coef": 0,
              *       "entropy_target": null,
              *       "episode_idle_timeout_s": 600,
@@ -4842,9 +4896,6 @@ export interface components {
              *       "tasks_per_batch": 4,
              *       "temperature": 1,
              *       "text_marks": "text",
-             *       "tis_cap": null,
-             *       "tis_level": "token",
-             *       "tis_mode": "truncate",
              *       "tool_parsing": "lenient",
              *       "train_calls_without_tools": true,
              *       "trainer_ranks": 1,
@@ -5317,11 +5368,42 @@ export interface components {
             answers_distinct: number | null;
             /**
              * Clip Fraction
-             * @description Share of trained tokens whose ratio is beyond the clip or tis_cap.
+             * @description Share of trained tokens that the loss's clip or a bound of engine_correction changes.
              */
             clip_fraction: number;
             /** Completion Length Mean */
             completion_length_mean: number;
+            /**
+             * Engine Gap By Position
+             * @description The mean gap in each quarter of a sequence's trained tokens.
+             */
+            engine_gap_by_position: (number | null)[] | null;
+            /**
+             * Engine Gap By Probability
+             * @description The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above.
+             */
+            engine_gap_by_probability: (number | null)[] | null;
+            /**
+             * Engine Gap Far
+             * @description Share of tokens whose gap is above 1 nat.
+             */
+            engine_gap_far: number | null;
+            /** Engine Gap Max */
+            engine_gap_max: number | null;
+            /**
+             * Engine Gap Mean
+             * @description |trainer - engine| of the log-probabilities of trained tokens before the step, nats.
+             */
+            engine_gap_mean: number | null;
+            /**
+             * Engine Gap P50
+             * @description Half of the tokens have a smaller gap.
+             */
+            engine_gap_p50: number | null;
+            /** Engine Gap P90 */
+            engine_gap_p90: number | null;
+            /** Engine Gap P99 */
+            engine_gap_p99: number | null;
             /**
              * Entropy
              * @description Mean negative log-probability of the sampled tokens.
@@ -5399,6 +5481,12 @@ export interface components {
             step: number;
             /** Tokens Computed */
             tokens_computed: number;
+            /**
+             * Tokens Masked
+             * @description Trained tokens that engine_correction left out of the loss.
+             * @default 0
+             */
+            tokens_masked: number;
             /** Tokens Trained */
             tokens_trained: number;
             /** Train S */

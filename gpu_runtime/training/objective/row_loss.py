@@ -7,15 +7,20 @@ import torch
 from torch import Tensor
 
 from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
+from gpu_runtime.training.engine_gaps import FARTHEST
 from gpu_runtime.training.rows.loop_data import BEFORE
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import RATIO_LOSSES
 
-from .policy_loss import clipped_tokens, policy_loss
+from .engine_correction import left_out
+from .policy_loss import LossTokens, clipped_tokens, policy_loss
 from .regularizers import kl_estimate, kl_k3
 
 # The columns of ``stats``: sums over the trained tokens of a row.
-STATISTICS = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "kl_before", "tokens_free")
+STATISTICS = (
+    "loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "kl_before", "tokens_free", "tokens_masked"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,8 @@ def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple
     ``scores`` is what ``Policy.forward`` returned: logprobs_K, or [2, K] with the entropies.
     """
     logprobs_K = scores if scores.dim() == 1 else scores[0]
-    drawn = logprobs_K, inputs.old_K, inputs.advantages_K, inputs.sample_K, inputs.before_K
-    loss_K = policy_loss(config, *drawn)
+    tokens = LossTokens(logprobs_K, inputs.old_K, inputs.advantages_K, inputs.sample_K, inputs.before_K)
+    loss_K = policy_loss(config, tokens)
     if inputs.reference_K is not None:
         loss_K = loss_K + config.kl_coef * kl_estimate(config.kl_estimator, logprobs_K, inputs.reference_K)
     if inputs.base_K is not None:
@@ -60,12 +65,17 @@ def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple
         loss_K = loss_K - inputs.entropy_coef * scores[1]
     loss = (loss_K * inputs.scale_K).sum()
     with torch.no_grad():
-        # KL from the engine to the trainer, by k3 on tokens that the engine sampled.
-        gap_K = kl_k3(inputs.old_K, logprobs_K)
+        # KL from the engine to the trainer, by k3 on tokens that the engine sampled. A token that is far off is left
+        # out of the loss, and must not make the mean infinite.
+        apart_K = (logprobs_K - inputs.old_K).clamp(-FARTHEST, FARTHEST)
+        gap_K = torch.expm1(apart_K) - apart_K
         moved_K = torch.zeros_like(gap_K) if inputs.before_K is None else kl_k3(inputs.before_K, logprobs_K)
         every_K = torch.ones_like(logprobs_K)
         # Where a grammar is, a gap can be the grammar's: a mask that another version of its compiler makes.
         free_K = every_K if inputs.narrowed_K is None else every_K * ~inputs.narrowed_K
-        told_K = [gap_K * free_K, -logprobs_K, clipped_tokens(config, *drawn), every_K, moved_K, free_K]
+        masked_K = torch.zeros_like(gap_K)
+        if config.loss in RATIO_LOSSES:
+            masked_K = left_out(config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K)
+        told_K = [gap_K * free_K, -logprobs_K, clipped_tokens(config, tokens), every_K, moved_K, free_K, masked_K]
         stats = torch.stack([loss.detach(), *(each.sum() for each in told_K)])
     return loss, stats

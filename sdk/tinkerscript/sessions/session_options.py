@@ -3,9 +3,25 @@
 from typing import Literal, TypedDict
 
 
+class EngineCorrectionOptions(TypedDict, total=False):
+    """The fields of engine_correction; none must be given. Bounds and defaults: EngineCorrection."""
+
+    weight: Literal["none", "token", "sequence", "geometric"]
+    weight_low: float | None
+    weight_high: float
+    mask: Literal["none", "token", "sequence", "geometric"]
+    mask_low: float | None
+    mask_high: float | None
+    veto: float | None
+
+
 class SessionOptions(TypedDict, total=False):
     """Every option of a session; none must be given. Bounds and defaults: SessionConfig."""
 
+    unsupported_sampling: Literal["refuse", "eval_only"]
+    unsupported_effort: Literal["label", "refuse"]
+    text_marks: Literal["text", "tokens"]
+    tool_parsing: Literal["lenient", "strict"]
     seed: int
     grpo_n: int
     tasks_per_batch: int
@@ -27,9 +43,7 @@ class SessionOptions(TypedDict, total=False):
     epochs: int
     kl_stop: float | None
     loss: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "ppo", "importance_sampling", "dro", "cross_entropy"]
-    tis_cap: float | None
-    tis_level: Literal["token", "sequence"]
-    tis_mode: Literal["truncate", "mask"]
+    engine_correction: EngineCorrectionOptions
     clip_low: float | None
     clip_high: float | None
     dual_clip: float | None
@@ -47,10 +61,6 @@ class SessionOptions(TypedDict, total=False):
     max_context_length: int
     max_tokens: int
     temperature: float
-    unsupported_sampling: Literal["refuse", "eval_only"]
-    unsupported_effort: Literal["label", "refuse"]
-    text_marks: Literal["text", "tokens"]
-    tool_parsing: Literal["lenient", "strict"]
     mask_truncated: bool
     train_calls_without_tools: bool
     overlong_buffer: int

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from .training.engine_correction import EngineCorrection
 from .training.losses import LossName
 from .training.model_names import ModelNames
 from .training.option_rules import CONTRADICTIONS, RULES
@@ -88,29 +89,22 @@ class SessionConfig(ReadingOptions):
     )
 
     loss: LossName = Field("grpo", description="Policy loss. cross_entropy: log-probabilities weighted by advantage.")
-    # None: an on-policy step has nothing to correct, and a loss with a clip corrects by it. 2: verl and TRL.
-    tis_cap: float | None = Field(
-        None,
-        ge=1,
-        le=100,
-        validate_default=True,  # some other options need it
-        description="Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), "
-        "instead of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.",
-    )
-    tis_level: Literal["token", "sequence"] = Field(
-        "token", description="tis_cap bounds the ratio of each token, or of the whole sequence that it belongs to."
-    )
-    tis_mode: Literal["truncate", "mask"] = Field(
-        "truncate", description="A ratio above tis_cap weighs tis_cap, or nothing."
+    # On: where engine and trainer agree, as in float32, every weight is 1 and no token is left out.
+    engine_correction: EngineCorrection = Field(
+        EngineCorrection(),
+        description="What a token counts whose log-probability the engine, or older weights, gave otherwise than the "
+        "trainer before the step: weight, mask and veto by trainer / engine.",
     )
     # Of each loss its own: CLIP_DEFAULTS in wire/training/losses.py, with sources.
     clip_low: float | None = Field(
         None, gt=0, lt=1,
-        description="Ratio clip below 1. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).",
+        description="Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO "
+        "3e-4; CISPO no floor).",
     )  # fmt: skip
     clip_high: float | None = Field(
         None, gt=0, le=10,
-        description="Ratio clip above 1. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).",
+        description="Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; "
+        "GSPO 4e-4; CISPO 4).",
     )  # fmt: skip
     # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3, and verl.
     dual_clip: float | None = Field(
@@ -272,6 +266,11 @@ class SessionConfig(ReadingOptions):
         if self.normalize_advantage is None:
             return self.loss != "dr_grpo" and self.advantage_baseline != "leave_one_out"
         return self.normalize_advantage
+
+    @property
+    def has_many_updates(self) -> bool:
+        """Whether a batch gets more than one optimizer update."""
+        return self.minibatches * self.epochs > 1
 
     @property
     def has_kl_loss(self) -> bool:

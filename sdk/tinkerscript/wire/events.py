@@ -53,8 +53,26 @@ class StepMetrics(Response):
     grad_norm: float
     learning_rate: float
     kl_engine: float = Field(description="Mean k3 KL from the engine's to the trainer's log-probabilities.")
+    engine_gap_mean: float | None = Field(
+        None,
+        description="|trainer - engine| of the log-probabilities of trained tokens before the step, nats.",
+    )
+    engine_gap_p50: float | None = Field(None, description="Half of the tokens have a smaller gap.")
+    engine_gap_p90: float | None = None
+    engine_gap_p99: float | None = None
+    engine_gap_max: float | None = None
+    engine_gap_far: float | None = Field(None, description="Share of tokens whose gap is above 1 nat.")
+    engine_gap_by_position: list[float | None] | None = Field(
+        None, description="The mean gap in each quarter of a sequence's trained tokens."
+    )
+    engine_gap_by_probability: list[float | None] | None = Field(
+        None, description="The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above."
+    )
+    tokens_masked: int = Field(0, description="Trained tokens that engine_correction left out of the loss.")
     entropy: float = Field(description="Mean negative log-probability of the sampled tokens.")
-    clip_fraction: float = Field(description="Share of trained tokens whose ratio is beyond the clip or tis_cap.")
+    clip_fraction: float = Field(
+        description="Share of trained tokens that the loss's clip or a bound of engine_correction changes."
+    )
     episodes: int
     groups: int
     groups_skipped: int = Field(description="Groups whose rewards were all equal: no gradient in them.")

@@ -21,7 +21,6 @@ from tinkerscript.wire.episodes import WorkflowOutput
 
 pytestmark = pytest.mark.engine
 STEP_ONE = {"learning_rate": 1e-3, "micro_batch_tokens": 64, "grpo_n": 2, "tasks_per_batch": 3, "max_staleness": 16}
-STEP_ONE |= {"clip_low": 0.2, "clip_high": 0.2}  # as a server fills them in
 STEP_ONE |= {"logprobs_after_step": True}
 
 

@@ -1,43 +1,73 @@
-"""A gap between engine and trainer refuses a step, on tokens that prove one and beyond what rounding explains."""
+"""A gap between engine and trainer refuses a step where the usual token shows it, beyond what rounding explains."""
+
+import math
 
 import pytest
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.logprob_mismatch import BOUNDS, LogprobMismatchMonitor
-
-SAMPLES = [Sample((1, 2), (0, 1), (0.0, -1.0), 1.0)]
-COLD = [*SAMPLES, Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 0.5))]
+from gpu_runtime.training.engine_gaps import EngineGaps
+from gpu_runtime.training.logprob_mismatch import BOUNDS, mismatch_refusal
 
 
-def refusal(dtype: str, kl_engine: float, samples=SAMPLES, staleness=0, tokens=64.0) -> str | None:
-    metrics = {"kl_engine": kl_engine, "tokens_trained": tokens}
-    return LogprobMismatchMonitor(dtype).refusal(metrics, samples, staleness)
+def sample(*gaps: float, **fields) -> tuple[Sample, list[float]]:
+    """A sample whose tokens after the first are trained, and the trainer's log-probabilities of it."""
+    engine = (0.0, *[-1.0] * len(gaps))
+    ids, mask = tuple(range(len(engine))), (0, *[1] * len(gaps))
+    trainer = [value + gap for value, gap in zip(engine, (0.0, *gaps), strict=True)]
+    return Sample(ids, mask, engine, 1.0, **fields), trainer
+
+
+def refusal(dtype: str, *drawn: tuple[Sample, list[float]], staleness: int = 0) -> str | None:
+    gaps = EngineGaps.of(*zip(*drawn, strict=True))
+    return mismatch_refusal(gaps.kl, gaps, dtype, staleness)
+
+
+def gap_of(kl: float) -> float:
+    """To a relative error of a hundredth: the KL of a small gap is half its square."""
+    return math.sqrt(2 * kl)
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_a_gap_beyond_the_bound_is_refused_with_both_numbers(dtype):
-    assert refusal(dtype, BOUNDS[dtype] * 0.99) is None
-    found = refusal(dtype, BOUNDS[dtype] * 1.01)
-    assert f"{BOUNDS[dtype] * 1.01:.2g}" in found and f"explains {BOUNDS[dtype]:g}" in found
+    assert refusal(dtype, sample(*[gap_of(BOUNDS[dtype] * 0.9)] * 8)) is None
+    found = refusal(dtype, sample(*[gap_of(BOUNDS[dtype] * 1.2)] * 8))
+    assert "KL of" in found and f"explains {BOUNDS[dtype]:g}" in found
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("gap", [5.0, -5.0, 900.0, math.inf])
+def test_one_token_of_ten_thousand_that_is_far_off_refuses_nothing(dtype, gap):
+    assert refusal(dtype, sample(*[1e-5] * 9999, gap)) is None
+    assert refusal(dtype, sample(*[1e-5] * 63, gap)) is None, "nor one of a short answer"
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_weights_of_another_step_refuse_though_no_token_is_far_off(dtype):
+    assert refusal(dtype, sample(*[0.3, -0.2, 0.0, 0.4] * 50))
 
 
 def test_rounding_counts_for_more_at_a_low_temperature():
-    assert refusal("bfloat16", 0.024, COLD) is None
-    assert refusal("bfloat16", 0.026, COLD), "of two tokens one is cold: 1e-2 x (1 + 4) / 2"
+    warm = sample(*[gap_of(0.02)] * 8)
+    assert refusal("bfloat16", warm)
+    assert refusal("bfloat16", sample(*[gap_of(0.02)] * 8, temperatures_T=(1.0, *[0.5] * 8))) is None
 
 
 def test_one_cold_token_among_many_hides_no_gap():
-    coldest = Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 0.1))
-    assert refusal("bfloat16", 0.02, [*SAMPLES * 999, coldest])
+    cold = sample(gap_of(0.02), temperatures_T=(1.0, 0.1))
+    assert refusal("bfloat16", *[sample(gap_of(0.02))] * 999, cold)
 
 
 def test_stale_tokens_and_steps_without_tokens_prove_nothing():
-    assert refusal("float32", 1.0, staleness=1) is None
-    assert refusal("float32", 1.0, tokens=0.0) is None
-    assert refusal("float32", 1.0)
+    assert refusal("float32", sample(*[1.0] * 8), staleness=1) is None
+    assert refusal("float32", sample(*[1.0] * 8, allowed_T=(None, *[b"set"] * 8))) is None, "a grammar's gap"
+    assert refusal("float32", sample(*[1.0] * 8))
 
 
-def test_tokens_of_a_grammar_which_the_measure_leaves_out_tighten_no_bound():
-    narrowed = Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, allowed_T=(None, b"set"))
-    cold = Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 0.1))
-    assert refusal("bfloat16", 0.5, [*[narrowed] * 19, cold]) is None
+def test_the_metrics_tell_quantiles_and_where_the_gap_is():
+    gaps = [0.0, 0.1, 0.2, 2.0]
+    found = EngineGaps.of(*zip(sample(*gaps), strict=True)).metrics()
+    assert found["engine_gap_mean"] == pytest.approx(sum(gaps) / 4) and found["engine_gap_max"] == pytest.approx(2.0)
+    assert found["engine_gap_p50"] == pytest.approx(0.15) and found["engine_gap_far"] == 0.25
+    assert found["engine_gap_by_position"] == pytest.approx(gaps)
+    assert found["engine_gap_by_probability"] == [None, None, pytest.approx(sum(gaps) / 4), None], "exp(-1) = 0.37"
+    assert EngineGaps.of([], []).metrics() == {}

@@ -6,31 +6,41 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.objective.importance import importance_weight
-from gpu_runtime.training.objective.policy_loss import clipped_tokens, policy_loss
+from gpu_runtime.training.objective.policy_loss import LossTokens, clipped_tokens, policy_loss
 from gpu_runtime.training.objective.regularizers import kl_k3
 from gpu_runtime.training.objective.token_scales import token_scales
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import CLIPPED_LOSSES, SURROGATE_LOSSES, TRUNCATABLE_LOSSES
+from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
 
 LOW, HIGH, CAP = 0.2, 0.28, 1.2
-CLIPPED = [SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH) for name in CLIPPED_LOSSES]
-DUAL = [SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, dual_clip=1.4) for name in SURROGATE_LOSSES]
-OWN = [SessionConfig(loss=name) for name in ("gspo", "dapo", "cispo")]
-TRUNCATED = [SessionConfig(loss=name, tis_cap=CAP) for name in TRUNCATABLE_LOSSES]
+MANY = {"epochs": 2}  # a single update has no ratio but 1
+UNWEIGHED = {"engine_correction": {"weight": "none", "mask": "none"}}
+CAPPED = {"engine_correction": {"weight_high": CAP, "mask": "none"}}
+CLIPPED = [SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, **MANY, **UNWEIGHED) for name in CLIPPED_LOSSES]
+DUAL = [
+    SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, dual_clip=1.4, **MANY, **UNWEIGHED)
+    for name in SURROGATE_LOSSES
+]
+OWN = [SessionConfig(loss=name, **MANY, **UNWEIGHED) for name in ("gspo", "dapo", "cispo")]
+TRUNCATED = [SessionConfig(loss=name, **CAPPED) for name in RATIO_LOSSES]
 CONFIGS = [
     *CLIPPED,
     *DUAL,
     *OWN,
     *TRUNCATED,
-    SessionConfig(loss="importance_sampling"),
-    SessionConfig(loss="dro", dro_beta=0.3),
+    SessionConfig(loss="importance_sampling", **MANY, **UNWEIGHED),
+    SessionConfig(loss="dro", dro_beta=0.3, **MANY, **UNWEIGHED),
     SessionConfig(loss="cross_entropy"),
 ]
 
 
 def name_of(config):
-    return config.loss + "-truncated" * bool(config.tis_cap) + "-dual" * bool(config.dual_clip) + f"-{config.clip_low}"
+    return (
+        config.loss
+        + "-truncated" * (config.engine_correction.weight != "none")
+        + "-dual" * bool(config.dual_clip)
+        + f"-{config.clip_low}"
+    )
 
 
 every_loss = pytest.mark.parametrize("config", CONFIGS, ids=name_of)
@@ -58,20 +68,21 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
     losses = []
     for k, (x, q, advantage) in enumerate(zip(logprobs, engine, advantages, strict=True)):
         weight, old = 1.0, q
-        if config.tis_cap is not None:
-            weight, old = min(math.exp(stopped[k] - q), config.tis_cap), stopped[k]
+        if not config.has_many_updates and config.loss != "cross_entropy":
+            weight, old = min(math.exp(stopped[k] - q), config.engine_correction.weight_high), stopped[k]
         ratio = math.exp(x - old)
         if config.loss == "gspo":
-            own = [stopped[j] - engine[j] for j, sample in enumerate(samples) if sample == samples[k]]
+            gap = 0.0 if old == stopped[k] else 1.0
+            own = [gap * (stopped[j] - engine[j]) for j, sample in enumerate(samples) if sample == samples[k]]
             ratio = math.exp(sum(own) / len(own) + x - stopped[k])
         low, high = bounds(config)
         clipped = min(max(ratio, low), high)
         if config.loss == "cispo":
-            loss = -min(max(math.exp(stopped[k] - q), low), high) * advantage * x
+            loss = -min(max(math.exp(stopped[k] - old), low), high) * advantage * x
         elif config.loss == "importance_sampling":
             loss = -ratio * advantage
         elif config.loss == "dro":
-            loss = -(x * advantage - 0.5 * config.dro_beta * (x - q) ** 2)
+            loss = -(x * advantage - 0.5 * config.dro_beta * (x - old) ** 2)
         elif config.loss == "cross_entropy":
             loss = -(x * advantage)
         else:
@@ -83,10 +94,17 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
     return losses
 
 
+def tokens_of(config, logprobs, engine, advantages, samples):
+    """Of several updates a later one, whose policy before the step is the engine's."""
+    engine_K, advantages_K = (torch.tensor(values, dtype=torch.float64) for values in (engine, advantages))
+    x = torch.as_tensor(logprobs, dtype=torch.float64)
+    before_K = engine_K if config.has_many_updates else None
+    return LossTokens(x, engine_K, advantages_K, torch.tensor(samples), before_K)
+
+
 def measured(config, logprobs, engine, advantages, samples):
     x = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
-    rest = [torch.tensor(values, dtype=torch.float64) for values in (engine, advantages)]
-    return x, policy_loss(config, x, *rest, torch.tensor(samples))
+    return x, policy_loss(config, tokens_of(config, x, engine, advantages, samples))
 
 
 @every_loss
@@ -114,29 +132,25 @@ def test_the_draws_reach_both_sides_of_every_bound():
     for config in (*CLIPPED, *DUAL, *TRUNCATED):
         found = set()
         for seed in range(5):
-            found |= set(clipped_tokens(config, *map(torch.tensor, draw(seed))).tolist())
+            found |= set(clipped_tokens(config, tokens_of(config, *draw(seed))).tolist())
         assert found == {True, False}, name_of(config)
 
 
 def test_cispo_keeps_the_gradient_of_clipped_tokens_and_ppo_does_not():
-    old, advantage = torch.tensor([-2.0]), torch.tensor([1.0])
     gradients = {}
-    for name in ("cispo", "ppo"):
-        x = torch.tensor([-1.0], requires_grad=True)  # ratio e, far above the clip
-        policy_loss(SessionConfig(loss=name, clip_high=HIGH), x, old, advantage, torch.tensor([0])).sum().backward()
+    for name in ("cispo", "ppo"):  # ratio e, far above the clip
+        x, loss_K = measured(SessionConfig(loss=name, clip_high=HIGH, **MANY), [-1.0], [-2.0], [1.0], [0])
+        loss_K.sum().backward()
         gradients[name] = x.grad.item()
     assert gradients["ppo"] == 0.0
     assert gradients["cispo"] == pytest.approx(-(1 + HIGH))
 
 
-def test_a_truncated_token_keeps_its_gradient_at_the_cap():
-    engine, advantage = torch.tensor([-2.0, -1.0]), torch.tensor([1.0, 1.0])
-    x = torch.tensor([-1.0, -1.5], requires_grad=True)
-    config = SessionConfig(tis_cap=2.0)
-    policy_loss(config, x, engine, advantage, torch.tensor([0, 0])).sum().backward()
-    assert x.grad.tolist() == pytest.approx([-2.0, -math.exp(-0.5)])
-    weight = importance_weight(x, engine, torch.zeros_like(x, dtype=torch.long), 2.0, level="token", mode="truncate")
-    assert weight.requires_grad is False
+@pytest.mark.parametrize("config", TRUNCATED, ids=name_of)
+def test_a_truncated_token_keeps_its_gradient_at_the_cap_under_every_loss_with_a_ratio(config):
+    x, loss_K = measured(config, [-1.0, -1.5], [-2.0, -1.0], [1.0, 1.0], [0, 0])
+    loss_K.sum().backward()
+    assert x.grad.tolist() == pytest.approx([-CAP, -math.exp(-0.5)])
 
 
 @every_loss
@@ -149,7 +163,7 @@ def test_on_policy_every_loss_has_the_gradient_of_reinforce(config):
 
 def test_gspo_shares_one_ratio_among_the_tokens_of_a_sequence():
     logprobs, engine, _, samples = draw(1)
-    config = SessionConfig(loss="gspo", clip_low=0.99, clip_high=9.0)
+    config = SessionConfig(loss="gspo", clip_low=0.99, clip_high=9.0, **MANY, **UNWEIGHED)
     _, losses = measured(config, logprobs, engine, [1.0] * 6, samples)
     assert len({round(v, 5) for v in losses.tolist()[:3]}) == 1
 
@@ -197,4 +211,4 @@ def test_a_token_counts_as_clipped_iff_its_bound_changes_its_loss(config):
         changed = [
             a != pytest.approx(b) for a, b in zip(reference(config, *drawn), reference(free, *drawn), strict=True)
         ]
-        assert clipped_tokens(config, *map(torch.tensor, drawn)).tolist() == changed
+        assert clipped_tokens(config, tokens_of(config, *drawn)).tolist() == changed

@@ -7,8 +7,7 @@ import torch
 
 from gpu_runtime.training.grpo import overlong_penalty
 from gpu_runtime.training.objective.entropy_control import entropy_coef_of, next_entropy_coef
-from gpu_runtime.training.objective.importance import beyond_cap, importance_weight
-from gpu_runtime.training.objective.policy_loss import clipped_tokens, policy_loss
+from gpu_runtime.training.objective.policy_loss import LossTokens, clipped_tokens, policy_loss
 from gpu_runtime.training.objective.regularizers import kl_k2, kl_k3, token_entropy
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import SURROGATE_LOSSES
@@ -23,28 +22,12 @@ def tensors(*values):
     return [torch.tensor(each, dtype=torch.float64) for each in values]
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
-@pytest.mark.parametrize("mode", ["truncate", "mask"])
-def test_a_weight_is_that_of_its_token_or_of_its_whole_sample_up_to_the_cap(level, mode):
-    gaps = [now - engine for now, engine in zip(NOW, ENGINE, strict=True)]
-    if level == "sequence":
-        gaps = [sum(g for g, s in zip(gaps, SAMPLES, strict=True) if s == sample) for sample in SAMPLES]
-    ratios = [math.exp(gap) for gap in gaps]
-    expected = [min(ratio, 1.2) if mode == "truncate" else ratio * (ratio <= 1.2) for ratio in ratios]
-    now, engine = tensors(NOW, ENGINE)
-    found = importance_weight(now.requires_grad_(), engine, torch.tensor(SAMPLES), 1.2, level=level, mode=mode)
-    assert found.tolist() == pytest.approx(expected) and not found.requires_grad
-    cut = beyond_cap(now, engine, torch.tensor(SAMPLES), 1.2, level=level)
-    assert cut.tolist() == [ratio > 1.2 for ratio in ratios] and {True, False} == set(cut.tolist())
-
-
 @pytest.mark.parametrize("cap", [None, 1.2])
 @pytest.mark.parametrize("loss", SURROGATE_LOSSES)
 def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss, cap):
     """Value and gradient: weight(before, engine) * surrogate(now, before), the weight without a gradient."""
-    if cap is not None and loss == "gspo":
-        return
-    config = SessionConfig(loss=loss, epochs=2, clip_low=0.08, clip_high=0.08, tis_cap=cap)
+    weighed = {"weight": "none", "mask": "none"} if cap is None else {"weight_high": cap}
+    config = SessionConfig(loss=loss, epochs=2, clip_low=0.08, clip_high=0.08, engine_correction=weighed)
 
     def expected(now):
         total = 0.0
@@ -60,7 +43,7 @@ def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss,
 
     now, engine, before, advantages = tensors(NOW, ENGINE, BEFORE, ADVANTAGES)
     now.requires_grad_()
-    loss_K = policy_loss(config, now, engine, advantages, torch.tensor(SAMPLES), before)
+    loss_K = policy_loss(config, LossTokens(now, engine, advantages, torch.tensor(SAMPLES), before))
     assert loss_K.sum().item() == pytest.approx(expected(NOW))
     loss_K.sum().backward()
     for k in range(len(NOW)):
@@ -68,18 +51,14 @@ def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss,
         assert now.grad[k].item() == pytest.approx((expected(up) - expected(down)) / 2e-6, rel=1e-5, abs=1e-8)
 
 
-def test_of_a_later_update_the_clip_and_the_cap_are_both_counted():
-    config = SessionConfig(epochs=2, clip_low=0.08, clip_high=0.08, tis_cap=1.3)
+def test_of_a_later_update_the_clip_and_the_correction_are_both_counted():
     now, engine, before, advantages = tensors(NOW, ENGINE, BEFORE, ADVANTAGES)
-    found = clipped_tokens(config, now, engine, advantages, torch.tensor(SAMPLES), before)
+    drawn = LossTokens(now, engine, advantages, torch.tensor(SAMPLES), before)
+    config = SessionConfig(epochs=2, clip_low=0.08, clip_high=0.08, engine_correction={"weight_high": 1.3})
     # exp(.1) = 1.105, A > 0: clipped. A < 0: not. before / engine = exp(.3) = 1.35: cut. exp(-.3), A < 0: clipped.
-    assert found.tolist() == [True, False, True, True]
-    assert (
-        clipped_tokens(
-            SessionConfig(epochs=2, clip_low=0.5, clip_high=0.5), now, engine, advantages, torch.tensor(SAMPLES), before
-        ).tolist()
-        == [False] * 4
-    )
+    assert clipped_tokens(config, drawn).tolist() == [True, False, True, True]
+    wide = SessionConfig(epochs=2, clip_low=0.5, clip_high=0.5)
+    assert clipped_tokens(wide, drawn).tolist() == [False] * 4
 
 
 def distributions(seed=0, size=6):

@@ -4,7 +4,7 @@ import type { MetricRule, StepMetrics } from "../../api/types";
 import { number } from "../../ui/format";
 
 /** Every measure that a rule may be on. */
-export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics">, string> = {
+export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "engine_gap_by_position" | "engine_gap_by_probability">, string> = {
   reward_mean: "Reward, mean",
   reward_std: "Reward, standard deviation",
   reward_p10: "Reward, 10th percentile",
@@ -14,6 +14,13 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics">, st
   grad_norm: "Gradient norm",
   learning_rate: "Learning rate",
   kl_engine: "KL from engine to trainer",
+  engine_gap_mean: "Gap of engine and trainer, mean",
+  engine_gap_p50: "Gap of engine and trainer, median",
+  engine_gap_p90: "Gap of engine and trainer, 90th percentile",
+  engine_gap_p99: "Gap of engine and trainer, 99th percentile",
+  engine_gap_max: "Gap of engine and trainer, highest",
+  engine_gap_far: "Share of tokens more than 1 nat apart",
+  tokens_masked: "Tokens left out for their gap",
   kl_before: "KL from the policy before the step",
   entropy: "Entropy",
   entropy_coef: "Entropy coefficient",

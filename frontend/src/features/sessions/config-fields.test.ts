@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import schema from "../../api/session-config.json";
-import { boundsText, configFields, defaultText, parseField, readForm, type ConfigField, type OptionSchema } from "./config-fields";
+import { boundsText, byPath, configFields, nested, defaultText, parseField, readForm, type ConfigField, type OptionSchema } from "./config-fields";
 import { advancedGroups, MAIN_GROUPS } from "./new/config-layout";
 
 const fields = configFields(schema as unknown as OptionSchema);
@@ -53,6 +53,12 @@ test("only changed options are sent, wrong ones by name", () => {
     values: { grpo_n: 4 },
     errors: { temperature: "Must be 0 to 2." },
   });
+});
+
+test("the fields of an option that is an object have their own inputs, and are sent as one object", () => {
+  const { values } = readForm(fields, { "engine_correction.weight": "sequence", "engine_correction.veto": "1e-4", grpo_n: "4" });
+  expect(nested(values)).toEqual({ grpo_n: 4, engine_correction: { weight: "sequence", veto: 1e-4 } });
+  expect(byPath({ grpo_n: 4, engine_correction: { weight: "sequence" } }, fields)).toEqual({ grpo_n: 4, "engine_correction.weight": "sequence" });
 });
 
 test("bounds read as words", () => {

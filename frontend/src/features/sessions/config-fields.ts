@@ -7,6 +7,8 @@ interface Property {
   anyOf?: Property[];
   default?: unknown;
   description?: string;
+  /** Of an option that is an object. */
+  properties?: Record<string, Property>;
   pattern?: string;
   minimum?: number;
   maximum?: number;
@@ -35,9 +37,12 @@ export interface ConfigField {
   exclusiveMaximum?: number;
 }
 
-/** Every option of the schema, in its order. */
+/** Every option of the schema, in its order. Those of an object are named by their path: `engine_correction.weight`. */
 export function configFields(schema: OptionSchema): ConfigField[] {
-  return Object.entries(schema.properties).map(([name, property]) => {
+  const properties = Object.entries(schema.properties).flatMap(([name, property]) =>
+    property.properties ? Object.entries(property.properties).map(([part, one]) => [`${name}.${part}`, one] as const) : [[name, property] as const],
+  );
+  return properties.map(([name, property]) => {
     const variants = property.anyOf ?? [property];
     const main = variants.find((variant) => variant.type !== "null") ?? property;
     return {
@@ -50,6 +55,25 @@ export function configFields(schema: OptionSchema): ConfigField[] {
       description: property.description ?? "",
     };
   });
+}
+
+/** Options by their paths, as `configFields` names them, made into the objects that a server takes. */
+export function nested(values: Record<string, unknown>): Record<string, unknown> {
+  const whole: Record<string, unknown> = {};
+  for (const [path, value] of Object.entries(values)) {
+    const [name = "", part] = path.split(".");
+    whole[name] = part === undefined ? value : { ...(whole[name] as object | undefined), [part]: value };
+  }
+  return whole;
+}
+
+/** The other way: a session's options by the paths of `fields`. */
+export function byPath<Value>(config: Record<string, unknown>, fields: ConfigField[]): Record<string, Value> {
+  const objects = new Set(fields.filter(({ name }) => name.includes(".")).map(({ name }) => name.split(".")[0]));
+  const entries = Object.entries(config).flatMap(([name, value]) =>
+    objects.has(name) ? Object.entries(value as object).map(([part, one]) => [`${name}.${part}`, one as unknown] as const) : [[name, value] as const],
+  );
+  return Object.fromEntries(entries) as Record<string, Value>;
 }
 
 function kindOf(property: Property): ConfigField["kind"] {

@@ -27,8 +27,7 @@ def config_resolve(config: SessionConfig, parameters: int | None) -> SessionConf
     if config.learning_rate is None and parameters:
         found["learning_rate"] = learning_rate_default(parameters, lora=config.lora_rank > 0)
     found["normalize_advantage"] = config.divides_by_spread
-    has_ratio = config.tis_cap is None or config.minibatches * config.epochs > 1
-    if config.loss in CLIP_DEFAULTS and has_ratio:
+    if config.loss in CLIP_DEFAULTS and config.has_many_updates:  # the ratio of a single one is 1
         low, high = CLIP_DEFAULTS[config.loss]
         found["clip_low"] = low if config.clip_low is None else config.clip_low
         found["clip_high"] = high if config.clip_high is None else config.clip_high

@@ -9,7 +9,7 @@ LossName = Literal[
 # Which options a loss uses. The others must keep their defaults beside it: no option is accepted that does nothing.
 CLIPPED_LOSSES = ("grpo", "dr_grpo", "dapo", "ppo", "gspo", "cispo")
 SURROGATE_LOSSES = ("grpo", "dr_grpo", "dapo", "ppo", "gspo")  # min of a ratio and its clip, which dual_clip bounds
-TRUNCATABLE_LOSSES = ("grpo", "dr_grpo", "dapo", "ppo", "importance_sampling")
+RATIO_LOSSES = (*CLIPPED_LOSSES, "importance_sampling", "dro")  # what engine_correction corrects
 
 # (clip_low, clip_high) where a session does not give them.
 CLIP_DEFAULTS = {

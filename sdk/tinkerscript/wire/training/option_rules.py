@@ -8,7 +8,7 @@ field that was refused itself is not among them, and no rule is broken by its ab
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .losses import CLIPPED_LOSSES, SURROGATE_LOSSES, TRUNCATABLE_LOSSES
+from .losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
 
 Given = Mapping[str, Any]
 # (whether the option has an effect, in which case in words)
@@ -24,25 +24,23 @@ def _loss_in(losses: tuple[str, ...]) -> Rule:
     return lambda given: given.get("loss", losses[0]) in losses, f"only with loss {', '.join(losses)}"
 
 
-# One update per batch: the ratio to the trainer's own policy before the step is 1, which no clip cuts.
+# The first update's ratio to the trainer's own policy before the step is 1, which no clip cuts.
 _RATIO_MOVES: Rule = (
-    lambda given: given.get("tis_cap") is None or has_many_updates(given),
-    "not with tis_cap and a single update, where the ratio is 1",
+    has_many_updates,
+    "only with minibatches or epochs above 1: the ratio of a single update, to the trainer's own policy, is 1;"
+    " engine_correction bounds what the engine or older weights make of a token",
 )
-_HAS_CAP: Rule = (lambda given: given.get("tis_cap") is not None, "only with tis_cap")
 _HAS_KL: Rule = (lambda given: given.get("kl_coef", 1) > 0, "only with a kl_coef above 0")
 _HAS_ADAPTERS: Rule = (lambda given: given.get("lora_rank", 1) > 0, "only with a lora_rank above 0")
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "lr_min_ratio": ((lambda given: given.get("lr_schedule") != "constant", "only with lr_schedule linear or cosine"),),
     "kl_stop": ((has_many_updates, "only with minibatches or epochs above 1"),),
-    "tis_cap": (_loss_in(TRUNCATABLE_LOSSES),),
-    "tis_level": (_HAS_CAP,),
-    "tis_mode": (_HAS_CAP,),
+    "engine_correction": (_loss_in(RATIO_LOSSES),),
     "clip_low": (_loss_in(CLIPPED_LOSSES), _RATIO_MOVES),
     "clip_high": (_loss_in(CLIPPED_LOSSES), _RATIO_MOVES),
     "dual_clip": (_loss_in(SURROGATE_LOSSES), _RATIO_MOVES),
-    "dro_beta": (_loss_in(("dro",)),),
+    "dro_beta": (_loss_in(("dro",)), _RATIO_MOVES),
     "kl_in": (_HAS_KL,),
     "kl_estimator": (
         _HAS_KL,
@@ -81,10 +79,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
         lambda value, given: value > given.get("tasks_per_batch", value),
         "must not be above tasks_per_batch: each update takes whole groups",
     ),
-    "tis_cap": (
-        lambda value, given: value is None and has_many_updates(given) and given.get("max_staleness", 0) > 0,
-        "must be set where minibatches or epochs are above 1 and max_staleness is above 0: the ratio is then taken"
-        " against the policy before the step, and nothing else weighs stale tokens",
+    "engine_correction": (
+        lambda value, given: value.weight == "none" and given.get("max_staleness", 0) > 0,
+        "must have a weight (token, sequence or geometric) with max_staleness above 0: nothing else weighs tokens of"
+        " older weights",
     ),
     "advantage_baseline": (
         lambda value, given: value == "batch" and given.get("dynamic_sampling", False),

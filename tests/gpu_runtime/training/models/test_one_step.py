@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import AdamParams, LoraConfig
+from gpu_runtime.model_interfaces import OLD, AdamParams, LoraConfig
 from gpu_runtime.training.models.adapters import ALPHA
 from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.models.trainer import BaseWithModels
@@ -33,7 +33,9 @@ LOSSES = {
 
 
 def config_of(loss: str) -> SessionConfig:
-    return SessionConfig(**NO_CLIP, loss=loss, learning_rate=1e-3, micro_batch_tokens=64)
+    """What the engine sampled is drawn, far from the model's own: nothing of it is to be corrected."""
+    off = {"weight": "none", "mask": "none"}
+    return SessionConfig(**NO_CLIP, loss=loss, engine_correction=off, learning_rate=1e-3, micro_batch_tokens=64)
 
 
 def samples_of(number: int) -> list[Sample]:
@@ -64,6 +66,10 @@ def asked(trainer: BaseWithModels, loss: str, samples: Sequence[Sample]) -> None
     elif loss == "dro":
         settings = {"beta": config.dro_beta}
     data = sample_data(samples, batch_scales(samples, config))
+    # The ratio of a single update is against the trainer's own policy before it.
+    before = trainer.forward("m", data, LOSSES[loss], settings)
+    for datum, output in zip(data, before.outputs, strict=True):
+        datum.loss_inputs[OLD] = output["logprobs"]
     trainer.forward_backward("m", data, LOSSES[loss], settings)
 
 

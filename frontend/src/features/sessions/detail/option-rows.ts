@@ -1,5 +1,5 @@
 // Every option that a session runs with, what differs from its default first.
-import type { ConfigField, OptionValue } from "../config-fields";
+import { byPath, type ConfigField, type OptionValue } from "../config-fields";
 
 export interface OptionRow {
   name: string;
@@ -11,9 +11,10 @@ export interface OptionRow {
 }
 
 /** A map of names, which the form does not offer, is written by a program. */
-type Shown = OptionValue | Record<string, string>;
+type Shown = OptionValue | Record<string, OptionValue>;
 
-export function optionRows(fields: ConfigField[], config: Record<string, Shown>): OptionRow[] {
+export function optionRows(fields: ConfigField[], options: object): OptionRow[] {
+  const config = byPath<Shown>(options as Record<string, unknown>, fields);
   const known = new Map(fields.map((field) => [field.name, field]));
   const rows = Object.entries(config).map(([name, value]): OptionRow => {
     const field = known.get(name);
@@ -32,7 +33,7 @@ export function valueText(value: Shown): string {
   if (value === null) return "none";
   if (typeof value === "object") {
     return Object.entries(value)
-      .map(([name, to]) => `${name}: ${to}`)
+      .map(([name, to]) => `${name}: ${valueText(to)}`)
       .join(", ");
   }
   if (typeof value === "boolean") return value ? "true" : "false";

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { GROUPS, MAIN, ownPlots } from "./plots";
 
-// Shown otherwise: the axis, the chart of the reward, the tile beside it, and what agents measured.
-const ELSEWHERE = ["step", "reward_mean", "reward_p10", "reward_p50", "reward_p90", "reward_std", "metrics"];
+// Shown otherwise: the axis, the chart of the reward, the tile beside it, what agents measured. Lists are in the record alone.
+const ELSEWHERE = ["step", "reward_mean", "reward_p10", "reward_p50", "reward_p90", "reward_std", "metrics", "engine_gap_by_position", "engine_gap_by_probability"];
 
 test("every measure that the API has of a step is drawn", () => {
   const document = JSON.parse(readFileSync(new URL("../../../../../openapi.json", import.meta.url), "utf8")) as {

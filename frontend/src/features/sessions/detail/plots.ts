@@ -32,6 +32,18 @@ export const GROUPS: readonly PlotGroup[] = [
     title: "Policy",
     plots: [
       { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
+      {
+        title: "Gap of engine and trainer",
+        unit: "nats",
+        lines: [
+          ["median", "engine_gap_p50"],
+          ["90 %", "engine_gap_p90", "--series-2"],
+          ["99 %", "engine_gap_p99", "--series-3"],
+        ],
+      },
+      { title: "Largest gap", unit: "nats", lines: [["gap", "engine_gap_max"], ["mean", "engine_gap_mean", "--series-2"]] },
+      { title: "Tokens more than 1 nat apart", unit: "share", lines: [["far", "engine_gap_far"]] },
+      { title: "Tokens left out for their gap", unit: "tokens", lines: [["left out", "tokens_masked"]] },
       { title: "KL within the step", unit: "k3, from before the step", lines: [["KL", "kl_before"]] },
     ],
   },

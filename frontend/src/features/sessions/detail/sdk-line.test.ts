@@ -16,7 +16,7 @@ test("many of them are one a line", () => {
   expect(sdkLine(session(config), Object.keys(config)).split("\n")).toEqual([
     "TinkerScript(",
     String.raw`    "a \"b\"",`,
-    '    model_names={"gpt-4o":"planner"},',
+    '    model_names={"gpt-4o": "planner"},',
     "    learning_rate=0.000002,",
     "    max_context_length=4096,",
     "    checkpoint_every_steps=12,",

@@ -107,13 +107,12 @@ const ACRONYMS: Record<string, string> = {
   lora: "LoRA",
   lr: "LR",
   s: "(s)",
-  tis: "TIS",
   zero: "ZeRO",
 };
 
 /** "episode_idle_timeout_s" as "Episode idle timeout (s)". */
 function readable(name: string): string {
-  const words = name.split("_").map((word) => ACRONYMS[word] ?? word);
+  const words = name.split(/[_.]/).map((word) => ACRONYMS[word] ?? word);
   const text = words.join(" ");
   return `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}`;
 }

@@ -14,7 +14,11 @@ export const MAIN_GROUPS: FieldGroup[] = [
 
 const ADVANCED_GROUPS: FieldGroup[] = [
   { title: "Calls of agents", names: ["unsupported_sampling", "unsupported_effort", "text_marks", "tool_parsing", "model_names"] },
-  { title: "Loss", names: ["clip_low", "clip_high", "dual_clip", "tis_cap", "tis_level", "tis_mode", "dro_beta"] },
+  { title: "Loss", names: ["clip_low", "clip_high", "dual_clip", "dro_beta"] },
+  {
+    title: "Correction of the engine",
+    names: ["weight", "weight_low", "weight_high", "mask", "mask_low", "mask_high", "veto"].map((name) => `engine_correction.${name}`),
+  },
   { title: "KL and entropy", names: ["kl_coef", "kl_in", "kl_estimator", "reference_decay", "kl_base_coef", "entropy_coef", "entropy_target"] },
   { title: "Updates of a step", names: ["minibatches", "epochs", "kl_stop", "logprobs_after_step"] },
   { title: "Rewards and advantages", names: ["normalize_advantage", "advantage_baseline", "call_discount", "overlong_buffer", "mask_truncated", "train_calls_without_tools"] },

@@ -18,7 +18,7 @@ import { Empty, PageHeader } from "../../../ui/panel";
 import { readTurn } from "../budget";
 import { useMayWrite } from "../use-may-write";
 import { BudgetInputs } from "./budget-inputs";
-import { configFields, defaultText, readForm, type OptionSchema } from "../config-fields";
+import { configFields, defaultText, nested, readForm, type OptionSchema } from "../config-fields";
 import { ConfigInputs } from "./config-inputs";
 import { advancedGroups, MAIN_GROUPS } from "./config-layout";
 import { serverErrors } from "./form-errors";
@@ -81,7 +81,7 @@ function NewSessionForm({ start }: { start: Start }) {
     forget();
     setChecked({ ...options.errors, ...turn.errors });
     if (Object.keys({ ...options.errors, ...turn.errors }).length > 0) return;
-    const config = { ...(isTrained(baseModel) ? DEFAULTS : {}), ...withKept(options.values, start, texts) };
+    const config = nested({ ...(isTrained(baseModel) ? DEFAULTS : {}), ...withKept(options.values, start, texts) });
     to.mutate({ base_model: baseModel, name: name.trim(), config, ...turn.values } as SessionCreate);
   }
 

@@ -1,6 +1,6 @@
 // A session's options as the form's texts: another run begins with what this one had, or goes on from what it trained.
 import type { Session } from "../../../api/types";
-import { defaultText, type ConfigField, type OptionValue } from "../config-fields";
+import { byPath, defaultText, type ConfigField, type OptionValue } from "../config-fields";
 
 const HOUR_S = 3600;
 
@@ -15,7 +15,7 @@ export interface Start {
 export const EMPTY: Start = { baseModel: "", name: "", texts: {}, kept: {} };
 
 export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "started_from" | "config" | "priority" | "budget">, fields: ConfigField[], checkpoint = ""): Start {
-  const config = session.config as unknown as Record<string, OptionValue | object>;
+  const config = byPath<OptionValue | object>(session.config as unknown as Record<string, unknown>, fields);
   const texts: Record<string, string> = {};
   const kept: Record<string, unknown> = {};
   for (const field of fields) {

@@ -1,0 +1,58 @@
+"""How a loss corrects for the engine, whose log-probabilities of a token are not quite the trainer's."""
+
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from ..base import Request
+
+Level = Literal["none", "token", "sequence", "geometric"]
+
+# By name of a bound: the level that it belongs to.
+LEVEL_OF = {"weight_low": "weight", "weight_high": "weight", "mask_low": "mask", "mask_high": "mask"}
+
+
+class EngineCorrection(Request):
+    """Weights, masks and a veto by the ratio w = pi_trainer / pi_engine of sampled tokens.
+
+    ``token``: of each token. ``sequence``: the product over the trained tokens of its timeline. ``geometric``: their
+    geometric mean. Gaps up to 1e-4 nats count as none. Formulas: gpu_runtime/training/objective/engine_correction.py.
+    """
+
+    # Token and 2: verl and TRL. A weight of each token stays bounded however long an answer is.
+    weight: Level = Field(
+        "token", description="The ratio trainer / engine that a token's loss is multiplied by: its own, the product "
+        "over its sequence, or their geometric mean.",
+    )  # fmt: skip
+    weight_low: float | None = Field(
+        None, gt=0, le=1, description="A smaller weight is raised to this. None: no floor."
+    )
+    weight_high: float = Field(2.0, ge=1, le=100, description="A larger weight is cut to this.")
+    # Token, an eighth and 8: prime-rl. Rounding in bfloat16 stays within a factor of 1.3.
+    mask: Level = Field(
+        "token", description="The ratio by which tokens are left out of the loss: their own, or that of their sequence."
+    )
+    mask_low: float | None = Field(0.125, gt=0, le=1, description="A smaller ratio is left out. None: no bound.")
+    mask_high: float | None = Field(8.0, ge=1, le=1e6, description="A larger ratio is left out. None: no bound.")
+    # None: the mask leaves out the token itself. 1e-4: verl and slime.
+    veto: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="A sequence with a token whose ratio is below this, or above 1 / this, is left out whole; 1e-4 is "
+        "usual. None: none is.",
+    )
+
+    @field_validator(*LEVEL_OF)
+    @classmethod
+    def _has_an_effect(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        level = LEVEL_OF[name]
+        if value != cls.model_fields[name].default and info.data.get(level) == "none":
+            raise ValueError(f"has an effect only with a {level} that is not none")
+        return value
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it changes no token."""
+        return self.weight == self.mask == "none" and self.veto is None
