@@ -10,6 +10,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 django.setup(set_prefix=False)  # before the imports below
 
+from api.routes import api  # noqa: E402
 from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all  # noqa: E402
 from console.server.request_threads import Handler  # noqa: E402
 
@@ -25,5 +26,9 @@ def _only_leases(inner: Asgi) -> Asgi:
 
 
 application = RequestMiddleware(
-    dialects=refuse_all, tinker=refuse_all, store=refuse_all, django=_only_leases(Handler(browsers=False))
+    dialects=refuse_all,
+    tinker=refuse_all,
+    store=refuse_all,
+    django=_only_leases(Handler(browsers=False)),
+    body_limit=api.limit_bytes,
 )

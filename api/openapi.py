@@ -15,10 +15,11 @@ def document() -> dict[str, Any]:
     from django.urls import include, path
     from drf_spectacular.generators import SchemaGenerator
 
+    from api.rest.routing import url_patterns
     from api.rest.schema import SECURITY_SCHEMES, wire_schema
     from api.routes import api
 
-    generator = SchemaGenerator(patterns=[path("v1/", include(api.urls))])
+    generator = SchemaGenerator(patterns=[path("v1/", include(url_patterns(api)))])
     schema = json.loads(json.dumps(generator.get_schema(public=True)))
     metrics = wire_schema(StepMetrics, "serialization")  # `data` of a `metric` Event
     schemas = schema["components"]["schemas"] | metrics.pop("$defs", {}) | {"StepMetrics": metrics}

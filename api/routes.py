@@ -1,7 +1,7 @@
 """The table of routes of the REST API: method, path, view, who may call it, what it returns."""
 
 from api.rest.permissions import RequireLease, RequireScope, RequireShare
-from api.rest.routing import RouteTable
+from api.rest.route import RouteTable
 from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
 from api.views.alerts import (
     alert_list,
@@ -109,6 +109,7 @@ from api.views.trajectories import (
     step_get,
 )
 from api.views.webhooks import delivery_list, webhook_create, webhook_delete, webhook_list
+from console.server.request_limits import MAX_LARGE_BODY_BYTES as LARGE
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointProvenance, CheckpointView
@@ -170,7 +171,7 @@ SERVING_KEYS = SESSION + "/serving-keys"
 TASK = SESSION + "/tasks/{task_id}"
 INVITATION = "/invitations/{member_id}"
 
-api = RouteTable()
+api = RouteTable("/v1")
 route = api.route
 
 route("GET", "/server", server_get, any_caller, ServerView)
@@ -252,7 +253,7 @@ route("DELETE", EPISODE, episode_erase, sessions_write, None, status=204)
 route("PATCH", EPISODE + "/annotation", episode_annotate, sessions_write, AnnotationList)
 route("GET", EPISODE + "/calls", episode_calls, sessions_read, EpisodeCalls)
 route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTimelines)
-route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)
+route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, limit_bytes=LARGE)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
 route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeartbeatResult)
@@ -260,11 +261,11 @@ route("POST", SESSION + "/rescore", episodes_rescore, episodes, EpisodesRescored
 route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
 
 # What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless when it is repeated.
-route("POST", SESSION + "/tasks", tasks_put, episodes, TaskCounts, status=201, once=True, large=True)
+route("POST", SESSION + "/tasks", tasks_put, episodes, TaskCounts, status=201, once=True, limit_bytes=LARGE)
 route("GET", SESSION + "/tasks", task_counts, sessions_read, TaskCounts)
 route("POST", SESSION + "/tasks/lease", tasks_lease, episodes, TaskLeases, audit=False)
 route("POST", TASK + "/episode", task_episode_set, episodes, TaskView, audit=False)
-route("POST", TASK + "/group", task_group_set, episodes, TaskView, audit=False, large=True)
+route("POST", TASK + "/group", task_group_set, episodes, TaskView, audit=False, limit_bytes=LARGE)
 route("POST", TASK + "/finish", task_finish, episodes, TaskView, audit=False)
 
 # What runtimes reported: there in every state of the session.
@@ -290,13 +291,13 @@ route("GET", "/shared/episodes/{episode_id}/timelines", shared_timelines, link, 
 # For runtimes, under a lease: not in the OpenAPI document.
 route("POST", "/runtime/register", runtime_register, lease, Assignment)
 route("POST", "/runtime/heartbeat", runtime_heartbeat, lease, Orders)
-route("POST", "/runtime/report", runtime_report, lease, None, status=204, large=True)
-route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, large=True)
+route("POST", "/runtime/report", runtime_report, lease, None, status=204, limit_bytes=LARGE)
+route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, limit_bytes=LARGE)
 route("POST", "/runtime/documents", runtime_documents, lease, DocumentPlaces)
 route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
 route("POST", "/runtime/failed-checkpoints", checkpoint_fail, lease, None, status=204)
 route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
 route("POST", "/runtime/named-states", named_state_find, lease, NamedState)
 route("POST", "/runtime/tinker-work", tinker_work, lease, None, status=204)
-route("POST", "/runtime/uploads", upload_open, lease, UploadTargets, large=True)
-route("POST", "/runtime/uploads/{upload_id}/commit", upload_commit, lease, UploadCommitted, large=True)
+route("POST", "/runtime/uploads", upload_open, lease, UploadTargets, limit_bytes=LARGE)
+route("POST", "/runtime/uploads/{upload_id}/commit", upload_commit, lease, UploadCommitted, limit_bytes=LARGE)

@@ -4,10 +4,11 @@ from django.urls import include, path, re_path
 
 from api import pages, sign_in
 from api.rest import errors
+from api.rest.routing import url_patterns
 from api.routes import api
 
 urlpatterns = [
-    path("v1/", include(api.urls)),
+    path("v1/", include(url_patterns(api))),
     path("healthz", pages.healthz),
     path("readyz", pages.readyz),
     path("metrics", pages.metrics),

@@ -16,6 +16,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.sessions import CookieMiddleware  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
+from api.routes import api  # noqa: E402
 from api.store_links import store_links  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects, no_websocket  # noqa: E402
@@ -41,7 +42,9 @@ channels: list[Any] = [
 
 application = ProtocolTypeRouter(
     {
-        "http": RequestMiddleware(dialects=dialects, tinker=tinker, store=store_links, django=Handler()),
+        "http": RequestMiddleware(
+            dialects=dialects, tinker=tinker, store=store_links, django=Handler(), body_limit=api.limit_bytes
+        ),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
         "websocket": limited_handshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
     }

@@ -1,38 +1,46 @@
-"""Writing down who did what: every route that changes something adds to its project's audit log by itself."""
+"""Who did what: a row of the table of routes that names an action has an entry in its project's audit log."""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 from pydantic import BaseModel
-from rest_framework.response import Response
 
+from api.rest.authentication import Caller
 from api.rest.requests import ApiRequest
 from console.audit.services import audit_record
 from console.server.request_id import request_id_of
 
+T = TypeVar("T")
 
-def audited(view: Callable[..., Response]) -> Callable[..., Response]:
+
+def audited(view: Callable[..., T], action: str) -> Callable[..., T]:
     """Record what ``view`` did, in the transaction that does it. A refusal leaves no entry."""
 
     @functools.wraps(view)
-    def recording(request: ApiRequest, **values: Any) -> Response:
+    def recording(asked: ApiRequest | Caller, **values: Any) -> T:
+        caller = asked if isinstance(asked, Caller) else asked.auth
+        body = values.get("body")
         with transaction.atomic():
-            response = view(request, **values)
-            caller, body = request.auth, values.get("body")
+            response = view(asked, **values)
             audit_record(
                 project_id=caller.project.id,
                 actor=caller.user.email,
                 key_id=caller.key.id if caller.key else None,
-                action=view.__name__,
-                target=_target(values, response.data),
+                action=action,
+                target=_target(values, getattr(response, "data", None)) or _itself(caller),
                 details=body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else {},
-                request_id=request_id_of(request.http),
+                request_id="" if isinstance(asked, Caller) else request_id_of(asked.http),
             )
             return response
 
     return recording
+
+
+def _itself(caller: Caller) -> dict[str, str]:
+    """The target of a call that names none: a key that revokes itself."""
+    return {"key_id": caller.key.id} if caller.key else {}
 
 
 def _target(values: dict[str, Any], result: BaseModel | None) -> dict[str, str]:

@@ -48,18 +48,30 @@ class Caller:
         return self.key is None and self.user.is_staff
 
 
+@dataclass(frozen=True)
+class KeyCaller(Caller):
+    """A caller by an API key."""
+
+    key: ApiKey
+
+
+def key_caller(key: ApiKey) -> KeyCaller:
+    """Who calls with this key: it can do no more than its maker may by now."""
+    granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
+    allowed = granted & ROLE_SCOPES[key_role(key=key)]
+    return KeyCaller(user=key.user, project=key.project, scopes=allowed, id=key.id, key=key)
+
+
 class KeyAuthentication(BaseAuthentication):
-    """An API key. It acts in its own project, and can do no more than its maker may by now."""
+    """An API key. It acts in its own project."""
 
     def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         """None without an Authorization header. Raises Unauthenticated."""
         if "Authorization" not in request.headers:
             return None
-        key = key_authenticate(secret=bearer(request))
+        caller = key_caller(key_authenticate(secret=bearer(request)))
         caller_known()
-        granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
-        allowed = granted & ROLE_SCOPES[key_role(key=key)]
-        return key.user, Caller(user=key.user, project=key.project, scopes=allowed, id=key.id, key=key)
+        return caller.user, caller
 
 
 class CookieAuthentication(BaseAuthentication):

@@ -28,6 +28,7 @@ class Endpoint(APIView):
     """All methods of one path. Authentication comes first, then the count of requests, then the permission."""
 
     routes: Mapping[str, Route] = {}
+    runs: Mapping[str, Callable[..., Any]] = {}  # the views by method, with all that their rows ask for
     renderer_classes = (JsonRenderer, PageRenderer)
     parser_classes = (StrictJsonParser,)
     throttle_classes = (CallerThrottle,)
@@ -94,8 +95,7 @@ class Endpoint(APIView):
 
     def handle(self, request: Request, **ids: str) -> Any:
         """What ``get``, ``post``, ``patch`` and ``delete`` are."""
-        assert self.route is not None
-        return self.route.run(request, **self.arguments(request, ids))
+        return self.runs[request.method or ""](request, **self.arguments(request, ids))
 
     async def handle_waiting(self, request: Request, **ids: str) -> HttpResponseBase:
         """What they are where the view is a coroutine: Django's views have such, DRF's ``dispatch``

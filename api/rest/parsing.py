@@ -13,6 +13,7 @@ from rest_framework.parsers import BaseParser
 from api.rest.errors import MAX_FIELDS, UNKNOWN, fields_error
 from api.rest.json_bounds import values_check
 from console.errors import InvalidRequest
+from console.server.request_limits import MAX_BODY_BYTES
 
 # Names in all objects of a body together. Each unknown one costs time to refuse.
 MAX_MEMBERS, MAX_MEMBERS_LARGE = 1_000, 50_000
@@ -43,7 +44,9 @@ class StrictJsonParser(BaseParser):
         if not body:
             raise fields_error([{"field": "", "problem": "Field required"}])
         route = getattr((parser_context or {}).get("view"), "route", None)
-        return json_read(body, MAX_MEMBERS_LARGE if route is not None and route.is_large else MAX_MEMBERS)
+        return json_read(
+            body, MAX_MEMBERS_LARGE if route is not None and route.limit_bytes > MAX_BODY_BYTES else MAX_MEMBERS
+        )
 
 
 def json_read(body: bytes, most: int) -> Any:

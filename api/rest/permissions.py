@@ -37,6 +37,14 @@ class RequireScope(BasePermission):
         caller = request.auth
         if not isinstance(caller, Caller):
             raise key_missing("This request carries no API key.")
+        self.check(caller)
+        session_id = getattr(view, "kwargs", {}).get("session_id")
+        if session_id and caller.key and request.method not in SAFE_METHODS:
+            session_key_check(project=caller.project, session_id=session_id, key=caller.key)
+        return True
+
+    def check(self, caller: Caller) -> None:
+        """Raises Forbidden."""
         if self.people_only and caller.key:
             raise Forbidden("This is for people, not for keys.", hint=f"Sign in at {settings.PUBLIC_URL}.")
         needed = self.scope if caller.key else self.person_scope
@@ -46,10 +54,6 @@ class RequireScope(BasePermission):
                 hint=f"Use a key that has it: {settings.PUBLIC_URL}/keys" if caller.key else "Ask an owner for a role.",
                 details={"needed": needed, "scopes": sorted(caller.scopes)},
             )
-        session_id = getattr(view, "kwargs", {}).get("session_id")
-        if session_id and caller.key and request.method not in SAFE_METHODS:
-            session_key_check(project=caller.project, session_id=session_id, key=caller.key)
-        return True
 
 
 class RequireLease(BasePermission):

@@ -1,34 +1,45 @@
-"""A row of the table of routes."""
+"""The table of routes: what a row says of a route of REST or of the Tinker wire, and how a path finds its row."""
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel
 
 from api.rest.parsing import Query
 from api.rest.permissions import RequireLease, RequireScope, RequireShare
+from console.server.request_limits import MAX_BODY_BYTES
 
 PARAMETER = re.compile(r"{(\w+)}")
 
 
 @dataclass(frozen=True)
 class Route:
-    """``body`` and ``query`` are the types that the view takes; ``run`` is the view and all that the row asks for."""
+    """One row.
+
+    ``view`` takes its caller (REST: the request), the names in the path, and where its signature has them ``body`` (a
+    type of the wire), ``query`` and ``once`` (what a client repeats when it sends a request again). A view that is a
+    coroutine passes the request on to a runtime.
+
+    ``result`` is the type of the body; None: no body, or a gateway's. ``once`` keeps the response under the request's
+    Idempotency-Key, unless it is ``secret``. ``audit`` is the action under which the audit log has what was done;
+    empty: it has no entry. ``promises``: what its caller did wrong comes back through a future.
+    """
 
     method: str
     path: str
     view: Callable[..., Any]
     access: RequireScope | RequireLease | RequireShare
-    result: type[BaseModel] | None
-    status: int
-    once: bool
-    body: type[BaseModel] | None
-    query: type[Query] | None
-    run: Callable[..., Any]
-    is_large: bool = False  # its body may be as long as the server takes any
+    result: type[BaseModel] | None = None
+    status: int = 200
+    once: bool = False
+    secret: bool = False
+    audit: str = ""
+    limit_bytes: int = MAX_BODY_BYTES
+    promises: bool = False
 
     @property
     def is_async(self) -> bool:
@@ -38,3 +49,72 @@ class Route:
     def ids(self) -> list[str]:
         """The names in the path."""
         return PARAMETER.findall(self.path)
+
+    @cached_property
+    def takes(self) -> dict[str, Any]:
+        """The types of what the view takes, by their names."""
+        return inspect.get_annotations(self.view, eval_str=True)
+
+    @property
+    def body(self) -> type[BaseModel] | None:
+        return self.takes.get("body")
+
+    @property
+    def query(self) -> type[Query] | None:
+        return self.takes.get("query")
+
+
+class RouteTable:
+    """The rows of one wire. ``paths`` has the routes of each path by their methods."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.paths: dict[str, dict[str, Route]] = {}
+
+    def __iter__(self) -> Iterator[Route]:
+        return (route for routes in self.paths.values() for route in routes.values())
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        view: Callable[..., Any],
+        access: RequireScope | RequireLease | RequireShare,
+        result: type[BaseModel] | None = None,
+        *,
+        audit: bool | str | None = None,
+        **more: Any,
+    ) -> None:
+        """Declare one row; ``more`` are further fields of it.
+
+        ``audit``: by default all that is more than reading, and that is done here and not by a runtime, has an entry
+        under the view's name.
+        """
+        if audit is None:
+            audit = isinstance(access, RequireScope) and method != "GET" and not inspect.iscoroutinefunction(view)
+        action = view.__name__ if audit is True else audit or ""
+        self.paths.setdefault(path, {})[method] = Route(method, path, view, access, result, audit=action, **more)
+
+    def find(self, path: str) -> list[tuple[Mapping[str, Route], dict[str, str]]]:
+        """The rows by method of each path that ``path``, without the prefix, may be, with the ids in it."""
+        return [(routes, found.groupdict()) for form, routes in self._forms if (found := form.fullmatch(path))]
+
+    def limit_bytes(self, path: str) -> int:
+        """How many bytes the body of a request to ``path`` may have."""
+        if not self._large.fullmatch(path):
+            return MAX_BODY_BYTES
+        found = self.find(path.removeprefix(self.prefix))
+        return max(route.limit_bytes for routes, _ in found for route in routes.values())
+
+    @cached_property
+    def _forms(self) -> list[tuple[re.Pattern[str], dict[str, Route]]]:
+        return [(re.compile(_form(path)), routes) for path, routes in self.paths.items()]
+
+    @cached_property
+    def _large(self) -> re.Pattern[str]:
+        large = sorted({route.path for route in self if route.limit_bytes > MAX_BODY_BYTES})
+        return re.compile(f"{self.prefix}(?:{'|'.join(PARAMETER.sub('[^/]+', path) for path in large)})")
+
+
+def _form(path: str) -> str:
+    return PARAMETER.sub(r"(?P<\1>[^/]+)", path)

@@ -1,7 +1,7 @@
 """Sessions, models and samplers of Tinker clients: what the control plane serves by itself. Each runs in a thread."""
 
+from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
-from api.tinker.callers import TinkerCaller
 from api.tinker.requests import (
     ClientVersion,
     ModelCreateBody,
@@ -29,7 +29,7 @@ from tinkerscript.wire.tinker.messages import LoraOptions
 DEFAULT_RANK = 32
 
 
-def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
+def client_config(caller: KeyCaller, body: ClientVersion) -> Answer:
     """``POST /client/config``: what the client may use of the wire."""
     flags = {
         "pjwt_auth_enabled": True,
@@ -42,17 +42,17 @@ def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
     return Answer.of(flags)
 
 
-def client_dynamic_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
+def client_dynamic_config(caller: KeyCaller, body: ClientVersion) -> Answer:
     """``POST /client/dynamic_config``."""
     return Answer.of({"refresh_interval_sec": 300, "sample_cancel_enabled": True, "sample_cancel_max_batch_size": 64})
 
 
-def healthz(caller: TinkerCaller) -> Answer:
+def healthz(caller: KeyCaller) -> Answer:
     """``GET /healthz``."""
     return Answer.of({"status": "ok"})
 
 
-def capabilities(caller: TinkerCaller) -> Answer:
+def capabilities(caller: KeyCaller) -> Answer:
     """``GET /get_server_capabilities``: the base models that this key may use and whose weights are here."""
     models = []
     for model in base_model_list():
@@ -66,7 +66,7 @@ def capabilities(caller: TinkerCaller) -> Answer:
     return Answer.of({"supported_models": models})
 
 
-def session_create(caller: TinkerCaller, body: SessionCreateBody) -> Answer:
+def session_create(caller: KeyCaller, body: SessionCreateBody) -> Answer:
     """``POST /create_session``."""
     if body.project_id is not None and body.project_id != caller.project.id:
         raise InvalidRequest(
@@ -85,21 +85,21 @@ def session_create(caller: TinkerCaller, body: SessionCreateBody) -> Answer:
     return Answer.of({"type": "create_session", "session_id": made.id} | messages)
 
 
-def session_heartbeat(caller: TinkerCaller, body: SessionNamed) -> Answer:
+def session_heartbeat(caller: KeyCaller, body: SessionNamed) -> Answer:
     """``POST /session_heartbeat``; 410 ends them."""
     if not services.tinker_session_beat(tinker_session=_session(caller, body.session_id)):
         return Answer.of({"detail": "This session is finished."}, 410)
     return Answer.of({"type": "session_heartbeat"})
 
 
-def session_finish(caller: TinkerCaller, body: SessionFinish, *, session_id: str) -> Answer:
+def session_finish(caller: KeyCaller, body: SessionFinish, *, session_id: str) -> Answer:
     """``POST /sessions/{id}/finish``."""
     found = _session(caller, session_id)
     services.tinker_session_finish(tinker_session=found, reason=body.reason.type, detail=body.detail or "")
     return Answer(204, b"")
 
 
-def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
+def telemetry(caller: KeyCaller, body: Telemetry) -> Answer:
     """``POST /telemetry``: what the client says of itself goes on the record of its sessions."""
     try:
         found = _session(caller, body.session_id)
@@ -109,7 +109,7 @@ def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
     return Answer.of({"status": "accepted"})
 
 
-def model_create(caller: TinkerCaller, body: ModelCreateBody) -> Answer:
+def model_create(caller: KeyCaller, body: ModelCreateBody) -> Answer:
     """``POST /create_model``."""
     lora = body.lora_config or LoraOptions(rank=DEFAULT_RANK)
     if lora.seed is None:  # the same in every session: a program that is run again begins with the same adapters
@@ -125,7 +125,7 @@ def model_create(caller: TinkerCaller, body: ModelCreateBody) -> Answer:
     return _model_promised(made)
 
 
-def model_load(caller: TinkerCaller, body: ModelLoadBody) -> Answer:
+def model_load(caller: KeyCaller, body: ModelLoadBody) -> Answer:
     """``POST /load_weights`` with a session: a model that begins from a saved state."""
     stored = checkpoint_find(project=_reader(caller, body.weights_access_token), path=body.path)
     if stored.segment != "weights":
@@ -145,7 +145,7 @@ def model_load(caller: TinkerCaller, body: ModelLoadBody) -> Answer:
     return _model_promised(made)
 
 
-def weights_copy(caller: TinkerCaller, body: WeightsCopy, *, once: str) -> Answer:
+def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Answer:
     """``POST /copy_weights``: a checkpoint that the caller may read, once more, in the caller's project."""
     by_session = {body.session_id is not None, body.model_seq_id is not None, body.destination_project_id is None}
     if len(by_session) != 1:
@@ -170,7 +170,7 @@ def weights_copy(caller: TinkerCaller, body: WeightsCopy, *, once: str) -> Answe
     return Answer.of({"tinker_path": copied.path})
 
 
-def model_info(caller: TinkerCaller, body: ModelNamed) -> Answer:
+def model_info(caller: KeyCaller, body: ModelNamed) -> Answer:
     """``POST /get_info``."""
     model = services.model_get(project=caller.project, model_id=body.model_id)
     return Answer.of(
@@ -186,7 +186,7 @@ def model_info(caller: TinkerCaller, body: ModelNamed) -> Answer:
     )
 
 
-def sampler_create(caller: TinkerCaller, body: SamplerCreateBody) -> Answer:
+def sampler_create(caller: KeyCaller, body: SamplerCreateBody) -> Answer:
     """``POST /create_sampling_session``."""
     made = services.sampler_create(
         tinker_session=_session(caller, body.session_id),
@@ -198,19 +198,19 @@ def sampler_create(caller: TinkerCaller, body: SamplerCreateBody) -> Answer:
     return Answer.of({"type": "create_sampling_session", "sampling_session_id": made.id})
 
 
-def sampler_get(caller: TinkerCaller, *, sampler_id: str) -> Answer:
+def sampler_get(caller: KeyCaller, *, sampler_id: str) -> Answer:
     """``GET /samplers/{id}``."""
     sampler: TinkerSampler = services.sampler_get(project=caller.project, sampler_id=sampler_id)
     path = {"model_path": sampler.model_path} if sampler.model_path else {}
     return Answer.of({"sampler_id": sampler.id, "base_model": sampler.base_model} | path)
 
 
-def _session(caller: TinkerCaller, session_id: str) -> TinkerSession:
+def _session(caller: KeyCaller, session_id: str) -> TinkerSession:
     """The Tinker session of a call that changes it. Raises NotFound, Forbidden."""
     return services.tinker_session_of_key(key=caller.key, tinker_session_id=session_id)
 
 
-def _reader(caller: TinkerCaller, weights_access_token: str | None) -> Project:
+def _reader(caller: KeyCaller, weights_access_token: str | None) -> Project:
     """The project whose paths may be read: the caller's, or that of the key or token that the owner gave away."""
     if weights_access_token is None:
         return caller.project

@@ -1,37 +1,25 @@
 """Who calls: an API key in ``X-API-Key``, looked up at most once a second."""
 
-from dataclasses import dataclass
-
 from channels.db import database_sync_to_async
 
 from api.relay.cache import TtlCache
-from api.rest.authentication import ROLE_SCOPES
+from api.rest.authentication import KeyCaller, key_caller
 from console.errors import Forbidden, Unauthenticated
 from console.server.address_limit import caller_known
 from console.tinker.tokens import credential_key
-from console.users.keys import key_role
-from console.users.models import ApiKey, Project
 from tinkerscript.wire.account import Scope
 
 MAX_KEY_LENGTH = 1024
 NEEDED = frozenset({Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ})
 
 
-@dataclass(frozen=True)
-class TinkerCaller:
-    """A key and the project that it acts in."""
-
-    key: ApiKey
-    project: Project
-
-
-async def caller_get(headers: list[tuple[bytes, bytes]]) -> TinkerCaller:
+async def caller_get(headers: list[tuple[bytes, bytes]]) -> KeyCaller:
     """Raises Unauthenticated, Forbidden."""
     secret = next((value for name, value in headers if name == b"x-api-key"), b"").decode("latin-1").strip()
     return await caller_of(secret)
 
 
-async def caller_of(secret: str) -> TinkerCaller:
+async def caller_of(secret: str) -> KeyCaller:
     """Who has this key. Raises Unauthenticated, Forbidden."""
     if not secret:
         raise Unauthenticated("No API key was sent.", hint="Set TINKER_API_KEY to a key of this server.")
@@ -42,17 +30,15 @@ async def caller_of(secret: str) -> TinkerCaller:
     return caller
 
 
-def _caller(secret: str) -> TinkerCaller:
-    key = credential_key(secret=secret)
-    granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
-    allowed = granted & ROLE_SCOPES[key_role(key=key)]
-    if missing := sorted(NEEDED - allowed):
+def _caller(secret: str) -> KeyCaller:
+    caller = key_caller(credential_key(secret=secret))
+    if missing := sorted(NEEDED - caller.scopes):
         raise Forbidden(f"This key has not the scopes that the Tinker wire needs: {', '.join(missing)}.")
-    return TinkerCaller(key=key, project=key.project)
+    return caller
 
 
-async def _look_up(secret: str) -> TinkerCaller:
+async def _look_up(secret: str) -> KeyCaller:
     return await database_sync_to_async(_caller)(secret)
 
 
-_callers: TtlCache[TinkerCaller] = TtlCache(_look_up)
+_callers: TtlCache[KeyCaller] = TtlCache(_look_up)

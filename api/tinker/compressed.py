@@ -9,7 +9,7 @@ import zstandard
 from api.relay.errors import RelayError
 from api.relay.proxy import MAX_BODY_BYTES
 
-ENCODING, PATH = b"zstd", "forward_backward"
+ENCODING, PATH = b"zstd", "/forward_backward"
 
 
 def unpacked_size(body: bytes) -> int:

@@ -25,8 +25,9 @@ from api.relay.episode_keys import key_sent
 from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
 from api.relay.proxy import body_read, headers_passed, proxy_until_end
+from api.rest.authentication import KeyCaller
 from api.rest.json_bounds import values_check
-from api.tinker.callers import TinkerCaller, caller_of
+from api.tinker.callers import caller_of
 from api.tinker.relaying import runtime_tell
 from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
@@ -141,7 +142,7 @@ def _model_of(body: bytes) -> str:
     return name
 
 
-def _models(caller: TinkerCaller, prefix: str) -> bytes:
+def _models(caller: KeyCaller, prefix: str) -> bytes:
     """``GET models``: the base models that the key may use, then the project's newest samplers."""
     allowed = caller.key.allowed_models
     named: list[tuple[str, datetime | None]] = [

@@ -12,10 +12,14 @@ import zstandard
 from api.relay.proxy import Receive
 from tinkerscript.wire.tinker.ids import field_find, training_head
 
-TRAINING = frozenset(
-    {"forward_backward", "optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external",
-     "load_weights"}
-)  # fmt: skip
+TRAINING = (
+    "forward_backward",
+    "optim_step",
+    "save_weights",
+    "save_weights_for_sampler",
+    "save_weights_external",
+    "load_weights",
+)
 BEGINNING_BYTES = 256 << 10  # more than a block of zstd takes, packed
 HEAD_BYTES = 1024
 BLOCK_WINDOW = b"\x00\x38"  # no flags; a window of 128 KiB, which is the most that a first block has. RFC 8878, 3.1.1.1

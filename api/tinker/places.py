@@ -9,7 +9,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 from django.utils import timezone
 
-from api.tinker.callers import TinkerCaller
+from api.rest.authentication import KeyCaller
 from console.errors import NotFound
 from console.sessions.models import Session
 from console.tinker.models import TinkerModel, TinkerSampler
@@ -39,7 +39,7 @@ class Places:
         self._models: dict[str, str] = {}  # the session of each model
         self._seen: dict[str, float] = {}  # when a model's last request was written down
 
-    async def of_model(self, caller: TinkerCaller, model_id: str) -> str:
+    async def of_model(self, caller: KeyCaller, model_id: str) -> str:
         """The session of a model. Raises NotFound, for another project's as for none; Forbidden as ``_check``."""
         session_id = self._models.get(model_id)
         if session_id is None:
@@ -60,21 +60,21 @@ class Places:
         self._seen[model_id] = now
         await database_sync_to_async(_used)(model_id)
 
-    async def of_sampler(self, caller: TinkerCaller, sampler_id: str) -> str:
+    async def of_sampler(self, caller: KeyCaller, sampler_id: str) -> str:
         """The session of a sampling session. Raises NotFound, Forbidden."""
         parts = SAMPLER_ID.fullmatch(sampler_id)
         await self._check(caller, parts["session_id"] if parts else "", "There is no such sampling session.")
         assert parts is not None, "without a form there is no session"
         return parts["session_id"]
 
-    async def of_promise(self, caller: TinkerCaller, request_id: str) -> str:
+    async def of_promise(self, caller: KeyCaller, request_id: str) -> str:
         """The session of a promise. Raises NotFound, Forbidden."""
         parts = PROMISE_ID.fullmatch(request_id)
         await self._check(caller, parts["session_id"] if parts else "", "There is no such request.")
         assert parts is not None, "without a form there is no session"
         return parts["session_id"]
 
-    async def _check(self, caller: TinkerCaller, session_id: str, otherwise: str) -> None:
+    async def _check(self, caller: KeyCaller, session_id: str, otherwise: str) -> None:
         """Raises NotFound; Forbidden where the key's models or spend cap leave the session out."""
         place = self._places.get(session_id)
         if place is None and session_id:

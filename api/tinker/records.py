@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
+from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
-from api.tinker.callers import TinkerCaller
 from api.tinker.requests import ExternalUploadFinish, ExternalUploadStart, PathNamed, TtlSet
 from console.errors import InvalidRequest, NotFound
 from console.tinker import checkpoints, external_uploads, services
@@ -16,7 +16,7 @@ TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights"
 MAX_PAGE = 1000
 
 
-def runs(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+def runs(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
     """``GET /training_runs``."""
     offset, limit = _page(query)
     rows = services.models_of(project=caller.project)
@@ -26,20 +26,20 @@ def runs(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     return Answer.of({"training_runs": page, "cursor": _cursor(offset, limit, rows.count())})
 
 
-def run(caller: TinkerCaller, *, model_id: str, query: dict[str, str]) -> Answer:
+def run(caller: KeyCaller, *, model_id: str, query: dict[str, str]) -> Answer:
     """``GET /training_runs/{id}``."""
     (found,) = _runs(caller, [services.model_get(project=caller.project, model_id=model_id)])
     return Answer.of(found)
 
 
-def run_checkpoints(caller: TinkerCaller, *, model_id: str, query: dict[str, str]) -> Answer:
+def run_checkpoints(caller: KeyCaller, *, model_id: str, query: dict[str, str]) -> Answer:
     """``GET /training_runs/{id}/checkpoints``."""
     services.model_get(project=caller.project, model_id=model_id)
     rows = _newest(list(checkpoints.checkpoints_of(project=caller.project, model_id=model_id)))
     return Answer.of({"checkpoints": [checkpoint_view(row) for row in rows], "cursor": None})
 
 
-def all_checkpoints(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+def all_checkpoints(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
     """``GET /checkpoints``."""
     offset, limit = _page(query)
     rows = _newest(list(checkpoints.checkpoints_of(project=caller.project)))
@@ -47,39 +47,39 @@ def all_checkpoints(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     return Answer.of({"checkpoints": page, "cursor": _cursor(offset, limit, len(rows))})
 
 
-def checkpoint_delete(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_delete(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``DELETE /training_runs/{id}/checkpoints/{segment}/{name}``."""
     checkpoints.checkpoint_delete(checkpoint=_changed(caller, model_id, segment, name))
     return Answer(204, b"")
 
 
-def checkpoint_publish(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_publish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``POST .../publish``: every project of this server may read it."""
     checkpoints.checkpoint_publish(checkpoint=_changed(caller, model_id, segment, name), public=True)
     return Answer(204, b"")
 
 
-def checkpoint_unpublish(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_unpublish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``DELETE .../publish``."""
     checkpoints.checkpoint_publish(checkpoint=_changed(caller, model_id, segment, name), public=False)
     return Answer(204, b"")
 
 
-def checkpoint_ttl(caller: TinkerCaller, body: TtlSet, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_ttl(caller: KeyCaller, body: TtlSet, *, model_id: str, segment: str, name: str) -> Answer:
     """``PUT .../ttl``."""
     found = _changed(caller, model_id, segment, name)
     checkpoints.checkpoint_ttl_set(checkpoint=found, ttl_seconds=body.ttl_seconds)
     return Answer(204, b"")
 
 
-def external_urls(caller: TinkerCaller, *, model_id: str, name: str) -> Answer:
+def external_urls(caller: KeyCaller, *, model_id: str, name: str) -> Answer:
     """``GET .../checkpoints/external_weights/{name}/external_weights_urls``."""
     found = _own(caller, model_id, "external_weights", name)
     urls, expires_at = checkpoints.checkpoint_urls(found)
     return Answer.of({"urls": urls, "expires": expires_at.isoformat()})
 
 
-def external_upload_start(caller: TinkerCaller, body: ExternalUploadStart) -> Answer:
+def external_upload_start(caller: KeyCaller, body: ExternalUploadStart) -> Answer:
     """``POST /external_weights_upload_start``, a call of 0.39."""
     if body.destination_project_id not in (None, caller.project.id):
         raise NotFound(
@@ -91,13 +91,13 @@ def external_upload_start(caller: TinkerCaller, body: ExternalUploadStart) -> An
     return Answer.of({"upload_id": upload.id, "urls": urls, "expires": expires_at.isoformat()})
 
 
-def external_upload_finish(caller: TinkerCaller, body: ExternalUploadFinish) -> Answer:
+def external_upload_finish(caller: KeyCaller, body: ExternalUploadFinish) -> Answer:
     """``POST /external_weights_upload_finish``."""
     stored = external_uploads.external_upload_finish(key=caller.key, upload_id=body.upload_id)
     return Answer.of({"tinker_path": stored.path})
 
 
-def weights_info(caller: TinkerCaller, body: PathNamed) -> Answer:
+def weights_info(caller: KeyCaller, body: PathNamed) -> Answer:
     """``POST /weights_info``."""
     found = checkpoints.checkpoint_find(project=caller.project, path=body.tinker_path)
     lora = found.lora
@@ -106,7 +106,7 @@ def weights_info(caller: TinkerCaller, body: PathNamed) -> Answer:
     return Answer.of(of | parts | {"optimizer_config": {"type": "adamw"}})
 
 
-def sessions(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+def sessions(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
     """``GET /sessions``."""
     offset, limit = _page(query)
     rows = services.tinker_sessions_of(project=caller.project)
@@ -115,7 +115,7 @@ def sessions(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     return Answer.of({"sessions": [row.id for row in rows[offset : offset + limit]]})
 
 
-def session(caller: TinkerCaller, *, session_id: str, query: dict[str, str]) -> Answer:
+def session(caller: KeyCaller, *, session_id: str, query: dict[str, str]) -> Answer:
     """``GET /sessions/{id}``."""
     found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     return Answer.of(
@@ -128,7 +128,7 @@ def session(caller: TinkerCaller, *, session_id: str, query: dict[str, str]) -> 
     )
 
 
-def trace_export(caller: TinkerCaller, *, session_id: str) -> Answer:
+def trace_export(caller: KeyCaller, *, session_id: str) -> Answer:
     """``GET /sessions/{id}/trace_export``."""
     found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     if (url := trace_url(tinker_session=found)) is None:
@@ -136,7 +136,7 @@ def trace_export(caller: TinkerCaller, *, session_id: str) -> Answer:
     return Answer.of({"status": "ready", "url": url})
 
 
-def key_get(caller: TinkerCaller) -> Answer:
+def key_get(caller: KeyCaller) -> Answer:
     """``GET /auth/apikey/me``."""
     key = caller.key
     owner = {"org_details": {"name": caller.project.name}, "user_details": {"email": key.user.email}}
@@ -144,11 +144,11 @@ def key_get(caller: TinkerCaller) -> Answer:
     return Answer.of({"key_id": number, "name": key.name, "note": "", "details": owner})
 
 
-def _own(caller: TinkerCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
+def _own(caller: KeyCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
     return checkpoints.checkpoint_own(project=caller.project, model_id=model_id, segment=segment, name=name)
 
 
-def _changed(caller: TinkerCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
+def _changed(caller: KeyCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
     """One that the key may change. Raises NotFound; Forbidden where the key's models or cap leave it out."""
     found = _own(caller, model_id, segment, name)
     started_by = found.checkpoint.session.key_id
@@ -156,7 +156,7 @@ def _changed(caller: TinkerCaller, model_id: str, segment: str, name: str) -> Ti
     return found
 
 
-def _runs(caller: TinkerCaller, models: list[TinkerModel]) -> list[dict[str, Any]]:
+def _runs(caller: KeyCaller, models: list[TinkerModel]) -> list[dict[str, Any]]:
     """The project's models as the wire has them, with one look at the checkpoints of all."""
     stored = defaultdict[str, list[TinkerCheckpoint]](list)
     for row in checkpoints.checkpoints_of(project=caller.project).filter(model__in=[model.id for model in models]):
@@ -204,7 +204,7 @@ def _newest(rows: list[TinkerCheckpoint]) -> list[TinkerCheckpoint]:
     return list(by_path.values())
 
 
-def _owned(caller: TinkerCaller, query: dict[str, str]) -> bool:
+def _owned(caller: KeyCaller, query: dict[str, str]) -> bool:
     """Whether the caller's own rows alone are wanted, not the whole project's. Raises NotFound, InvalidRequest."""
     project_id, scope = query.get("project_id", caller.project.id), query.get("access_scope", "accessible")
     if project_id != caller.project.id:

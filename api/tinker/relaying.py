@@ -8,9 +8,9 @@ from channels.db import database_sync_to_async
 from api.forward import POLICIES, GatewayRequest, NotReady, forward, send
 from api.relay.errors import RelayError, error_for_state
 from api.relay.routes import routes
+from api.rest.authentication import KeyCaller
 from api.rest.parsing import NUL, NUL_PROBLEM
 from api.tinker.answers import Answer
-from api.tinker.callers import TinkerCaller
 from api.tinker.numbers import refusal_write
 from api.tinker.places import model_of_promise, places, told
 from api.tinker.refusals import refused, samples_wanted
@@ -24,15 +24,9 @@ from tinkerscript.wire.tinker.ids import field_find, training_head, user_error
 HEADERS_PASSED = (b"content-type", b"x-request-id")
 REFUSAL = "refusal"  # in place of a call's name: an operation that was refused here, told to its runtime
 PATHS = {REFUSAL: "/tinker/refusals"}
-RELAYED = frozenset(
-    {
-        "forward_backward", "optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external",
-        "load_weights", "asample", "retrieve_future", "retrieve_futures", "cancel_future",
-    }
-)  # fmt: skip
 
 
-async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
+async def relay(caller: KeyCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
     """The runtime's answer. Raises DomainError."""
     session_id, name = await _place(caller, kind, body)
     passed = {name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED}
@@ -71,7 +65,7 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
         return Answer(response.status, await response.read(), kind, int(retry_after) if retry_after else None)
 
 
-async def relay_refusal(caller: TinkerCaller, model_id: str, seq_id: int, why: str) -> Answer | None:
+async def relay_refusal(caller: KeyCaller, model_id: str, seq_id: int, why: str) -> Answer | None:
     """The promise of an operation that is refused here, whose number its runtime uses up; None where there is no such
     model, and from a runtime of a version that cannot. Raises DomainError."""
     try:
@@ -96,7 +90,7 @@ async def runtime_tell(name: str, route: Route) -> None:
             await told.done(name, route.address)
 
 
-async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str | None]:
+async def _place(caller: KeyCaller, kind: str, body: bytes) -> tuple[str, str | None]:
     """The session that a request is for, and what its runtime has to know before. Raises NotFound."""
     if kind in ("retrieve_future", "cancel_future"):
         request_id = _field(body, "request_id")

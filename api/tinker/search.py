@@ -4,8 +4,8 @@ from typing import Any
 
 from django.db.models import Count, Sum
 
+from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
-from api.tinker.callers import TinkerCaller
 from api.tinker.records import checkpoint_view
 from api.tinker.requests import CheckpointSearch, ProjectNamed, SamplerJoin, Search, SessionSearch
 from console.errors import NotFound
@@ -16,7 +16,7 @@ from console.tinker.tokens import user_urn
 from console.users.models import Project
 
 
-def sessions_search(caller: TinkerCaller, body: SessionSearch) -> Answer:
+def sessions_search(caller: KeyCaller, body: SessionSearch) -> Answer:
     """``POST /sessions/search``."""
     _projects_check(caller, body)
     rows = search.sessions_search(
@@ -37,7 +37,7 @@ def sessions_search(caller: TinkerCaller, body: SessionSearch) -> Answer:
     return Answer.of({"sessions": told, "next_cursor": following})
 
 
-def checkpoints_search(caller: TinkerCaller, body: CheckpointSearch) -> Answer:
+def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Answer:
     """``POST /search_checkpoints``."""
     _projects_check(caller, body)
     rows = search.checkpoints_search(
@@ -56,7 +56,7 @@ def checkpoints_search(caller: TinkerCaller, body: CheckpointSearch) -> Answer:
     return Answer.of({"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following})
 
 
-def session_project_set(caller: TinkerCaller, body: ProjectNamed, *, session_id: str) -> Answer:
+def session_project_set(caller: KeyCaller, body: ProjectNamed, *, session_id: str) -> Answer:
     """``PUT /sessions/{id}/project``: the one that it is in, as a key acts in one alone."""
     services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     if body.project_id != caller.project.id:
@@ -64,19 +64,19 @@ def session_project_set(caller: TinkerCaller, body: ProjectNamed, *, session_id:
     return Answer(204, b"")
 
 
-def sampling_session_join(caller: TinkerCaller, body: SamplerJoin) -> Answer:
+def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Answer:
     """``POST /join_sampling_session``."""
     number = services.sampling_client_join(key=caller.key, sampler_id=body.sampling_session_id)
     return Answer.of({"type": "join_sampling_session", "client_counter": number})
 
 
-def _projects_check(caller: TinkerCaller, body: Search) -> None:
+def _projects_check(caller: KeyCaller, body: Search) -> None:
     for project_id in body.project_ids or []:
         if project_id != caller.project.id:
             raise NotFound(f"There is no project {project_id} for this key, which acts in {caller.project.id} alone.")
 
 
-def _owner_ids(caller: TinkerCaller, body: Search) -> list[str] | None:
+def _owner_ids(caller: KeyCaller, body: Search) -> list[str] | None:
     """The people whose rows are wanted; None for everyone of the project."""
     if body.owner.type == "accessible":
         return None

@@ -12,10 +12,6 @@ from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 # Most requests are small; an upload has thousands of files, an episode's end as many rewards.
 MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES = 64 << 10, 2 << 20
-LARGE = re.compile(
-    r"/v1/(sessions/[^/]+/(tasks(/[^/]+/group)?|episodes/[^/]+/end)|"
-    r"runtime/(report|episodes|uploads(/[^/]+/commit)?))"
-)
 DIALECT_PREFIXES, TINKER_PREFIX = ("/openai/", "/oai/api/", "/anthropic/api/"), "/api/v1/"
 STORE_PREFIX = "/store/"
 OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
@@ -27,10 +23,13 @@ Asgi = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 class RequestMiddleware:
     """Sends OpenAI's and Anthropic's dialects and the Tinker wire (/api/v1/) to applications that have limits of their
-    own, links to objects (/store/) to theirs, the rest to Django."""
+    own, links to objects (/store/) to theirs, the rest to Django. ``body_limit`` is of a path there, in bytes."""
 
-    def __init__(self, *, dialects: Asgi, tinker: Asgi, store: Asgi, django: Asgi) -> None:
+    def __init__(
+        self, *, dialects: Asgi, tinker: Asgi, store: Asgi, django: Asgi, body_limit: Callable[[str], int]
+    ) -> None:
         self.dialects, self.tinker, self.store, self.django = dialects, tinker, store, django
+        self.body_limit = body_limit
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id = _given_id(scope) or request_id_new()
@@ -62,7 +61,7 @@ class RequestMiddleware:
         if scope["path"].startswith(TINKER_PREFIX):
             await self.tinker(scope, receive, send)
             return
-        limited = Limited(receive, body_limit(scope["path"]))
+        limited = Limited(receive, self.body_limit(scope["path"]))
         await self.django(scope, limited, send)
         if limited.is_over:
             await _refuse(send, request_id_of(scope), limited.limit_bytes)
@@ -71,11 +70,6 @@ class RequestMiddleware:
 def request_id_of(scope: Mapping[str, Any]) -> str:
     """The id that the middleware gave the request."""
     return dict(scope["headers"])[b"x-request-id"].decode()
-
-
-def body_limit(path: str) -> int:
-    """How many bytes the body of a request to ``path`` may have."""
-    return MAX_LARGE_BODY_BYTES if LARGE.fullmatch(path) else MAX_BODY_BYTES
 
 
 def _given_id(scope: dict[str, Any]) -> str | None:

@@ -26,8 +26,8 @@ from schemathesis.specs.openapi import checks
 from api import forward
 from api.gateway_client import client_close
 from api.openapi import FILE
+from api.routes import api
 from console.asgi import application
-from console.server.request_limits import body_limit
 from console.sessions.models import Checkpoint, Session
 from console.sessions.sharing.services import share_create
 from console.users.models import ApiKey, Membership, Project, User
@@ -258,7 +258,7 @@ def test_no_one_gets_in_without_a_key_or_with_one_of_nonexistent(world: World) -
             case.headers = headers
             answer = world.ask(case, key)
             # A body that is too large is refused before anybody is asked for a key.
-            is_large = len(answer.request.content) > body_limit(answer.request.url.path)
+            is_large = len(answer.request.content) > api.limit_bytes(answer.request.url.path)
             assert answer.status_code == (413 if is_large else 401), answer.text
             assert ErrorBody.model_validate_json(answer.content).error.code == (
                 "invalid_request" if is_large else "unauthenticated"

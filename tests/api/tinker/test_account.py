@@ -12,8 +12,8 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from api.rest.authentication import KeyCaller
 from api.tinker import account, search
-from api.tinker.callers import TinkerCaller
 from api.tinker.requests import SessionSearch
 from console.asgi import application
 from console.sessions.models import Session
@@ -123,7 +123,7 @@ async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(ali
     @sync_to_async
     def page() -> tuple[list[tuple[int, int]], int]:
         key = ApiKey.objects.select_related("project", "user").get()
-        caller = TinkerCaller(key=key, project=key.project)
+        caller = KeyCaller(user=key.user, project=key.project, scopes=frozenset(), id=key.id, key=key)
         with CaptureQueriesContext(connection) as queries:
             answer = json.loads(search.sessions_search(caller, SessionSearch()).body)
         told = [(each["checkpoints_count"], each["checkpoint_storage_bytes"]) for each in answer["sessions"]]

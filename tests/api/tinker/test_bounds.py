@@ -8,8 +8,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from api.rest import rate_limit
+from api.rest.authentication import KeyCaller
 from api.tinker import records
-from api.tinker.callers import TinkerCaller
 from console.asgi import application
 from console.live.models import EventRecord
 from console.tinker import telemetry
@@ -120,7 +120,7 @@ async def test_a_list_of_training_runs_costs_as_many_queries_however_long_it_is(
     for number in range(6):
         await alices.model(session_id, number)
     key = await ApiKey.objects.select_related("user").afirst()
-    caller = TinkerCaller(key=key, project=project)
+    caller = KeyCaller(user=key.user, project=project, scopes=frozenset(), id=key.id, key=key)
 
     @sync_to_async
     def listed() -> None:

@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from asgiref.sync import sync_to_async
 
-from api.tinker.app import ROUTES
-from api.tinker.relaying import RELAYED
-from support.factories import BASE_MODEL
+from api.tinker.routes import wire
+from console.users.models import Project, User
+from support.factories import BASE_MODEL, key_make
 from support.tinker_client import Client
+from tinkerscript.wire.account import Scope
 
 TESTS = Path(__file__).resolve().parents[2]
 API, LEDGER, SAMPLING, WHOLE, SAVING = (
@@ -74,7 +76,8 @@ CALLS = {
     "GET billing/usage/checkpoints/current": f"{ACCOUNT}::test_checkpoints_are_searched_and_counted",
     "GET auth/apikey/me": f"{ACCOUNT}::test_a_key_revokes_itself_alone",
     "DELETE auth/apikey/me": f"{ACCOUNT}::test_a_key_revokes_itself_alone",
-    "POST search_checkpoints|checkpoints/search": f"{ACCOUNT}::test_checkpoints_are_searched_and_counted",
+    "POST search_checkpoints": f"{ACCOUNT}::test_checkpoints_are_searched_and_counted",
+    "POST checkpoints/search": f"{ACCOUNT}::test_checkpoints_are_searched_and_counted",
     "POST external_weights_upload_start": UPLOADED,
     "POST external_weights_upload_finish": UPLOADED,
 }
@@ -105,17 +108,25 @@ FAILURES = {
 
 
 def test_every_call_has_a_test_that_shows_it() -> None:
-    group = re.compile(r"[(][?]P<([a-z_]+)>[^)]*[)]")
-    served = {f"{method} {group.sub(_name, path)}" for method, path, _ in ROUTES}
-    assert served | {f"POST {path}" for path in RELAYED} == set(CALLS)
+    assert {f"{route.method} {route.path[1:]}" for route in wire} == set(CALLS)
     assert len(FAILURES) == 16
     for named in {*CALLS.values(), *FAILURES.values()}:
         module, _, name = named.partition("::")
         assert f"def {name}(" in (TESTS / module).read_text(), named
 
 
-def _name(group: re.Match[str]) -> str:
-    return f"{{{group[1]}}}"
+@pytest.mark.django_db(transaction=True)
+async def test_every_call_needs_the_scopes_of_its_row(project: Project, alice: User) -> None:
+    reader = Client(await sync_to_async(key_make)(project, alice, [Scope.SESSIONS_READ]))
+    member = Client(await sync_to_async(key_make)(project, alice))
+    for route in wire:
+        path = re.sub(r"{\w+}", "x", route.path[1:])
+        status, answer = await reader.send(route.method, path)
+        assert status == 403 and "episodes" in answer["detail"], route.path
+        if route.access.scope is Scope.ADMIN:
+            status, answer = await member.send(route.method, path)
+            assert status == 403 and "admin" in answer["detail"], route.path
+    assert [route.path for route in wire if route.access.scope is not None] == ["/audit"]
 
 
 @pytest.mark.django_db(transaction=True)

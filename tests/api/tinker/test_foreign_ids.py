@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from api.tinker.app import ROUTES
 from api.tinker.refusals import PROMISE
-from api.tinker.relaying import RELAYED
+from api.tinker.routes import wire
 from support.factories import BASE_MODEL
 from support.tinker_client import Client
 from support.tinker_harness import step, training
@@ -40,7 +39,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 NAMES_NOTHING = {
     "client/config", "client/dynamic_config", "create_session", "telemetry", "get_server_capabilities", "healthz",
-    "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints|checkpoints/search",
+    "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints", "checkpoints/search",
     "auth/apikey/me", "auth/token",
     "audit", "external_weights_upload_start", "billing/usage/events", "billing/usage/checkpoints/current",
 }  # fmt: skip
@@ -51,14 +50,14 @@ THROUGH_FUTURES = {"create_model", "load_weights"}
 
 def cases() -> list[tuple[str, str]]:
     """Every route that names something, as a method and a path with places for ids."""
-    found = [("POST", kind) for kind in sorted(RELAYED)]
-    for method, pattern, _ in ROUTES:
-        path = pattern.replace(r"(?P<model_id>[^/]+)", "MODEL").replace(r"(?P<session_id>[^/]+)", "SESSION")
-        path = path.replace(r"(?P<segment>weights|sampler_weights|external_weights)", "weights")
-        path = path.replace(r"(?P<sampler_id>[^/]+)", "SAMPLING").replace(r"(?P<name>[^/]+)", "a")
-        assert "(" not in path, f"{pattern} has a place that this table does not fill"
+    found = []
+    for route in wire:
+        path = route.path[1:].replace("{segment}", "weights").replace("{name}", "a")
+        for name, id_of in (("{model_id}", "MODEL"), ("{session_id}", "SESSION"), ("{sampler_id}", "SAMPLING")):
+            path = path.replace(name, id_of)
+        assert "{" not in path, f"{route.path} has a place that this table does not fill"
         if path not in NAMES_NOTHING | ELSEWHERE:
-            found.append((method, path))
+            found.append((route.method, path))
     return found
 
 
