@@ -42,11 +42,24 @@ def nothing_to_learn(step: int, spreads: Sequence[float], groups: Sequence[Group
 def advice(step: int, history: Sequence[Metrics]) -> list[Event]:
     """Every event that ``step`` gives rise to; ``history``: the metrics of ``watched_steps(step)``, up to it."""
     last = history[-STEPS_UNTIL_ADVICE - 1 :]
+    first = prefixes_repeated(step, last[-1])
     found = collapse(step, history) + kl_alone(step, last) + little_to_learn(step, last) + losses(step, last)
     cut = last[-1].get("truncated") or 0.0
-    return [data | {"hint": data["hint"] + (LONGER if cut > MOSTLY_CUT else "")} for data in found] + truncated(
-        step, last
+    return (
+        [data | {"hint": data["hint"] + (LONGER if cut > MOSTLY_CUT else "")} for data in found]
+        + first
+        + truncated(step, last)
     )
+
+
+def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
+    """The event about a model whose layers share no prefixes, of the first step: what that costs."""
+    repeated, computed = metrics.get("tokens_repeated") or 0, metrics.get("tokens_computed") or 1
+    if step != 1 or not repeated:
+        return []
+    reason = f"prefixes are not shared: {repeated:,} of the {computed:,} tokens of this step were computed before"
+    found = {"name": "prefixes_not_shared", "step": step, "tokens_repeated": repeated, "reason": reason}
+    return [found | {"hint": "The model's layers read each timeline whole; one of attention alone shares them."}]
 
 
 def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:

@@ -255,7 +255,8 @@ def _ids(value: Any) -> list[int]:
 
 
 def _special(fields: dict[str, Any]) -> str:
-    words = ("window", "softcap", "scal", "multiplier", "rope", "layer_types", "chunk", "sink")
+    words = ("window", "softcap", "scal", "multiplier", "rope", "layer_types", "chunk", "sink", "mamba",
+             "linear", "conv")  # fmt: skip
     found = [name for name, value in fields.items() if value and any(word in name for word in words)]
     return ", ".join(found) or "none of the fields that are known to matter"
 

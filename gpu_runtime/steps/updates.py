@@ -21,12 +21,13 @@ from gpu_runtime.training.logprob_mismatch import mismatch_refusal
 from gpu_runtime.training.objective.token_scales import batch_scales
 from tinkerscript.wire.config import SessionConfig
 
+TOKENS = ("tokens_trained", "tokens_computed", "tokens_repeated")  # their sums
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
 TOKENS = ("tokens_trained", "tokens_computed", "tokens_masked")  # sums over them
 
 # What a step measures that had nothing to learn from: 0 each.
-NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed", "grad_norm",
-                   "learning_rate")  # fmt: skip
+NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed",
+                   "tokens_repeated", "grad_norm", "learning_rate")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,24 @@
 """The model as a trainer sees it: a packed row in, the log-probabilities of its targets out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoModelForCausalLM
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM
+from transformers.modeling_outputs import BaseModelOutput
 
 from gpu_runtime.errors import ModelUnsupported
+from tinkerscript.wire.training.prefixes import prefixes_apart
 
 from .checkpointing import layers_recompute
 from .cpu.token_logprobs import TokenLogprobs
 from .cpu.tree_attention import ATTENTION
 from .objective.regularizers import token_entropy
-from .rows.tensors import RowTensors
+from .rows.kinds import RowKind
+from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
 from .tree_flex import FLEX
 
@@ -30,35 +33,54 @@ class Policy(nn.Module):
 
     model: Any  # a Hugging Face model: its methods are its class's own
 
-    def __init__(self, model: nn.Module, *, shares_rows: bool = False) -> None:
+    def __init__(self, model: nn.Module, *, shares_rows: bool = False, apart: str | None = None) -> None:
         super().__init__()
         self.model = model
         self._shares_rows = shares_rows
-        self._after_head = after_head(model)
+        self.kind, self.apart = RowKind.TREES, ""
+        if apart:
+            self.rows_become(RowKind.PADDED, apart)
 
     @classmethod
     def load(
         cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False,
         offload_activations: bool = False, shares_rows: bool = False,
     ) -> "Policy":  # fmt: skip
-        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``.
+        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``, or
+        where its layers cannot share prefixes with its own.
 
         With ``shares_rows`` every rank calls ``forward`` with the same row and computes a part of it.
 
         Raises ModelUnsupported for a model that the library has no code of: that of a folder is never run.
         """
-        attention = FLEX if device == "cuda" else ATTENTION
+        attention: str | None = FLEX if device == "cuda" else ATTENTION
         try:
+            apart = _apart(AutoConfig.from_pretrained(path))
+            if apart:
+                attention = None
             model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
         except ValueError as refusal:  # an unknown model_type, custom code, an attention that it cannot be given
             raise ModelUnsupported(f"transformers does not load this model: {str(refusal)[:500]}") from refusal
         model.config.use_cache = False
         if gradient_checkpointing:
             layers_recompute(model, offload=offload_activations)
-        if shares_rows:
+        if shares_rows and attention:
             heads_verify(model.config.get_text_config())
             model.set_attn_implementation(attention_register(attention))
-        return cls(model, shares_rows=shares_rows)
+        return cls(model, shares_rows=shares_rows, apart=apart)
+
+    def rows_become(self, kind: RowKind, apart: str) -> None:
+        """Take rows of ``kind`` from now on, that share nothing, by the model's own forward; ``apart`` says why.
+
+        Raises ModelUnsupported where several ranks would have to compute a row together.
+        """
+        if self._shares_rows:
+            raise ModelUnsupported(
+                f"sequence_parallel: ranks share the rows of attention over trees alone ({apart}); turn it off"
+            )
+        self.kind, self.apart = kind, self.apart or apart
+        if self.model.config._attn_implementation in (FLEX, ATTENTION):  # noqa: SLF001 - it can be set, not read
+            self.model.set_attn_implementation(self.model.get_correct_attn_implementation(None))
 
     def forward(self, row: RowTensors, *, with_entropy: bool = False) -> Tensor:
         """``logprobs_K`` in fp32 of the row's targets under the current weights.
@@ -88,7 +110,10 @@ class Policy(nn.Module):
         return found
 
     def _hidden(self, tokens_N: Tensor, depth_N: Tensor, tree: Any) -> Tensor:
-        decoder = self.model.get_decoder()
+        decoder = decoder_of(self.model)
+        if isinstance(tree, Timelines):
+            hidden_BLD: Tensor = decoder(input_ids=tree.ids_BL, use_cache=False).last_hidden_state
+            return hidden_BLD.flatten(0, 1)[tree.place_N]
         hidden_1ND: Tensor = decoder(
             input_ids=tokens_N[None], position_ids=depth_N[None], use_cache=False, tree=tree
         ).last_hidden_state
@@ -109,7 +134,7 @@ class Policy(nn.Module):
 
     def logits(self, hidden_KD: Tensor) -> Tensor:
         """``[K, vocabulary]`` in fp32, as the model's own forward would return them."""
-        return self._after_head(self.model.get_output_embeddings()(hidden_KD).float())
+        return own_logits(self.model, hidden_KD).float()
 
     def _logprobs(
         self,
@@ -139,25 +164,64 @@ def _split(values_K: Tensor | None, cuts: list[int]) -> Sequence[Tensor | None]:
     return [None] * (len(cuts) + 1) if values_K is None else values_K.tensor_split(cuts)
 
 
-def after_head(model: Any) -> Callable[[Tensor], Tensor]:
-    """What the model's own forward does to logits after its head, by the fields of its configuration.
+class _Hidden(BaseModelOutput):
+    """What a decoder returns, of which there is nothing but the hidden states."""
 
-    Granite divides by ``logits_scaling``, Cohere multiplies by ``logit_scale``, Gemma caps at
-    ``final_logit_softcapping``. ``model_check.py`` refuses a model that does something else.
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+class _Decoded:
+    """In the place of a decoder that has computed these hidden states before."""
+
+    def __init__(self, decoder: nn.Module, hidden_KD: Tensor) -> None:
+        self._decoder, self._hidden_KD = decoder, hidden_KD
+
+    def __call__(self, *_: Any, **__: Any) -> _Hidden:
+        return _Hidden(last_hidden_state=self._hidden_KD[None])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._decoder, name)
+
+
+def decoder_of(model: Any) -> Any:
+    """The part of a model that makes hidden states of token ids."""
+    decoder = model.get_decoder()
+    if decoder is not model:
+        return decoder
+    # Llama 4's text model has its decoder under another name than it says.
+    embedding = model.get_input_embeddings()
+    return next(part for part in model.children() if any(module is embedding for module in part.modules()))
+
+
+def own_logits(model: Any, hidden_KD: Tensor) -> Tensor:
+    """``[K, vocabulary]``: what the model's own forward makes of these hidden states.
+
+    So whatever a family does after its head (a factor, a cap, columns that it drops) is done as it does it.
     """
-    config = model.config.get_text_config()
-    divisor, factor, cap = (
-        getattr(config, name, None) for name in ("logits_scaling", "logit_scale", "final_logit_softcapping")
-    )
+    has_tower = model.config.get_text_config() is not model.config  # its forward calls what holds both
+    decoder = model.base_model if has_tower else decoder_of(model)
+    name = next(name for name, module in model.named_modules() if module is decoder)
+    parent, _, own_name = name.rpartition(".")
+    attributes = vars(model.get_submodule(parent))
+    # Beside the module of that name, which is in another dictionary: nothing registered is changed.
+    attributes[own_name] = _Decoded(decoder, hidden_KD)
+    try:
+        logits: Tensor = model.forward(input_ids=None, use_cache=False).logits[0]
+    finally:
+        del attributes[own_name]
+    return logits
 
-    def apply(logits_KV: Tensor) -> Tensor:
-        if divisor is not None:
-            logits_KV = logits_KV / divisor
-        if factor is not None:
-            logits_KV = logits_KV * factor
-        return logits_KV if cap is None else cap * torch.tanh(logits_KV / cap)
 
-    return apply
+def _apart(config: Any) -> str | None:
+    """Why a model of this configuration shares no prefixes; None where its layers may be trees'."""
+    if why := prefixes_apart(config.get_text_config().to_dict()):
+        return why
+    kind = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    if kind is not None and not (kind.is_backend_compatible() and kind._can_set_attn_implementation()):  # noqa: SLF001
+        return f"{kind.__name__} takes no other attention than its own"
+    return None
 
 
 def allowed_alone(logits_KV: Tensor, allowed_KB: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.state_file import state_verify
 from tinkerscript.wire.training.defaults import config_resolve
@@ -35,9 +34,10 @@ from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, loop_adam
 from .rank_spec import RankSpec, dtype_name, loading
+from .rows.kinds import RowKind
 from .rows.loop_data import loop_order, sample_data
-from .rows.packing import pack
-from .rows.row_pass import PassedRow, RowLoss, RowModel, rows_pass
+from .rows.packing import pack, tokens_repeated
+from .rows.row_pass import RowModel, rows_pass
 from .rows.tensors import RowTensors
 from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
@@ -77,7 +77,7 @@ class RankTrainer:
         self.optimizer = optimizer
         optimizer.global_norm = self._norm_at_step
         self.publisher = WeightPublisher(spec, self.dtype)
-        self.references = References(self.config, lambda: base_load(spec, self.dtype))
+        self.references = References(self.config, lambda: base_load(spec, self.dtype, policy))
         self._values: TokenValues | None = None  # of the last forward_backward
 
     def forward_backward(
@@ -92,7 +92,8 @@ class RankTrainer:
         loss = lambda row: partial(row_loss, self.config, self._loss_inputs(row, entropy_coef))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed, self._values = 0, TokenValues(samples, self.device)
-        for passed in self._passed(model, samples, sample_data(samples, scales_S), loss):
+        data, order, budget = sample_data(samples, scales_S), loop_order(samples), self.config.micro_batch_tokens
+        for passed in rows_pass(model, data, pack(data, budget, order, self._kind), loss):
             if passed.live:
                 totals += passed.told
                 computed += len(passed.tree.tokens_N)
@@ -105,16 +106,17 @@ class RankTrainer:
         free, trained = (max(1.0, found[name]) for name in ("tokens_free", "tokens_trained"))
         means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
         means |= {name: found[name] for name in ("loss", "tokens_trained", "tokens_masked")}
+        means["tokens_repeated"] = float(tokens_repeated(data, budget, order, self._kind))
         return means | {"kl_engine": found["kl_engine"] / free, "tokens_computed": computed_here.item()}
-
-    def _passed(
-        self, model: RowModel, samples: Sequence[Sample], data: Sequence[Datum], loss: RowLoss | None
-    ) -> Iterator[PassedRow]:
-        return rows_pass(model, data, pack(data, self.config.micro_batch_tokens, loop_order(samples)), loss)
 
     def _row_model(self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None) -> RowModel:
         rank, ranks, shares_rows = self.spec.rank, self.spec.world_size, self.config.sequence_parallel
-        return RowModel(self.device, scores, backward, rank, ranks, shares_rows, on_row=self._on_row)
+        return RowModel(self.device, scores, backward, rank, ranks, shares_rows, self._kind, self._on_row)
+
+    @property
+    def _kind(self) -> RowKind:
+        kind: RowKind = self.engine.module.kind
+        return kind
 
     def _scores(self, row: RowTensors, entropy_coef: float) -> Tensor:
         return self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
@@ -132,7 +134,9 @@ class RankTrainer:
         """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the mask is 0."""
         values = TokenValues(samples, self.device)
         model = self._row_model(self._reference_logprobs if reference else self.engine, None)
-        for passed in self._passed(model, samples, sample_data(samples), None):
+        data = sample_data(samples)
+        rows = pack(data, self.config.micro_batch_tokens, loop_order(samples), self._kind)
+        for passed in rows_pass(model, data, rows, None):
             if passed.live:
                 values.put(passed.tree, passed.scores)
         self._leave_device()

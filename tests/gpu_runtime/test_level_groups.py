@@ -267,6 +267,13 @@ def test_a_lost_grammar_is_told_when_it_begins() -> None:
     assert names_told({}, {"grammars_lost": 2}, {"grammars_lost": 1}) == [[], ["grammar_lost"], []]
 
 
+def test_repeated_prefixes_are_told_once_with_their_tokens() -> None:
+    counts = {"tokens_repeated": 1500, "tokens_computed": 2000}
+    assert names_told(counts, counts) == [["prefixes_not_shared"], []]
+    assert "1,500 of the 2,000 tokens" in advice(1, [FINE | counts])[0]["reason"]
+    assert names_told({"tokens_repeated": 0}) == [[]]
+
+
 def test_the_steps_that_are_watched_are_the_first_and_the_last() -> None:
     assert watched_steps(9) == [1, 2, 3, 6, 7, 8, 9]
     assert watched_steps(2) == [1, 2, 3] and watched_steps(5) == [1, 2, 3, 4, 5]

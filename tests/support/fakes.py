@@ -221,7 +221,7 @@ class FakeTrainer:
         tokens = float(sum(sum(sample.mask_T) for sample in samples))
         self.entropy_coefs.append(entropy_coef)
         metrics = {"loss": 0.5, "kl_engine": self.kl_engine, "entropy": self.entropy, "clip_fraction": 0.0}
-        metrics |= {"kl_before": self.kl_before, "tokens_masked": 0.0}
+        metrics |= {"kl_before": self.kl_before, "tokens_masked": 0.0, "tokens_repeated": 0.0}
         return metrics | {"tokens_trained": tokens, "tokens_computed": float(sum(len(s.token_ids_T) for s in samples))}
 
     async def passed_logprobs(self) -> list[list[float]]:

@@ -11,10 +11,12 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.loop_data import sample_data
-from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.packing import pack, pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from support.model_families import VOCABULARY
 from tinkerscript.wire.config import SessionConfig
+
+BUDGET = 4096  # tokens: all samples in one row, where they share one or are of like length
 
 
 def drawn_samples(prompt: int, answer: int) -> list[Sample]:
@@ -39,15 +41,18 @@ def family_gaps(
     policy = Policy.load(str(folder), torch.float32, device=device.type).to(device)
     policy_verify(policy, config, device)
     data = sample_data(samples)
-    row = pack_row(data, range(len(samples)))
-    logprobs_K = policy(RowTensors.of(row, data, device))
+    found: dict[int, Tensor] = {}
+    for indices in pack(data, BUDGET, range(len(data)), policy.kind):
+        row = pack_row(data, indices, policy.kind)
+        logprobs_K, datum_K = policy(RowTensors.of(row, data, device)), torch.from_numpy(row.datum_K)
+        found |= {index: logprobs_K[datum_K.to(device) == index] for index in indices}
+    logprobs_K = torch.cat([found[index] for index in range(len(data))])
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     expected_K = torch.cat([_own_logprobs(plain, sample) for sample in samples])
-    order = row.datum_K.argsort(kind="stable")
     logprobs_K.sum().backward()
     expected_K.sum().backward()
     ours, theirs = _gradient_of(policy.model), _gradient_of(plain)
-    gap = (logprobs_K[order].cpu() - expected_K).abs().max().item()
+    gap = (logprobs_K.cpu() - expected_K).abs().max().item()
     return gap, ((ours - theirs).norm() / theirs.norm()).item()
 
 

@@ -12,6 +12,12 @@ WINDOW = 12  # shorter than the probe, and than what the tests train
 MIXED = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": WINDOW}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 
+GATED_DELTA = {
+    "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+}  # fmt: skip
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_expand": 2, "mamba_chunk_size": 16}
+
 # Class of the configuration and its fields beside those of DENSE.
 TRAINED = {
     "Llama": ("LlamaConfig", {}),
@@ -30,7 +36,66 @@ TRAINED = {
     "GPT-2": ("GPT2Config", {"n_positions": 256, "n_embd": 64, "n_layer": 2, "n_head": 2}),
     "OPT": ("OPTConfig", {"ffn_dim": 96, "word_embed_proj_dim": 64}),
     "GPT-NeoX": ("GPTNeoXConfig", {"num_key_value_heads": 2}),
-}
+    "Apertus": ("ApertusConfig", {}),
+    "Cohere 2": ("Cohere2Config", {**MIXED, "logit_scale": 3.0}),
+    "ERNIE 4.5": ("Ernie4_5Config", {}),
+    "EXAONE 4": ("Exaone4Config", {**MIXED}),
+    "Gemma 3n": (
+        "Gemma3nTextConfig",
+        {
+            "layer_types": MIXED["layer_types"] * 2, "sliding_window": WINDOW, "num_hidden_layers": 4,
+            "num_kv_shared_layers": 2, "vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 16,
+            "laurel_rank": 8, "activation_sparsity_pattern": [0.0] * 4,
+        },
+    ),
+    "Gemma 4": (
+        "Gemma4TextConfig",
+        {
+            **MIXED, "global_head_dim": 64, "num_kv_shared_layers": 0, "vocab_size_per_layer_input": VOCABULARY,
+            "hidden_size_per_layer_input": 16,
+        },
+    ),
+    "Hunyuan": ("HunYuanDenseV1Config", {}),
+    "Ministral 3": ("Ministral3Config", {}),
+    "OLMo 3": ("Olmo3Config", {**MIXED}),
+}  # fmt: skip
+# Whose layers share no prefixes: by the model's own forward, each timeline whole.
+PLAIN = {
+    "Qwen3.5": ("Qwen3_5TextConfig", GATED_DELTA),
+    "LFM2": ("Lfm2Config", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),
+    "Falcon-H1": (
+        "FalconH1Config",
+        {**MAMBA, "mamba_d_ssm": 128, "mamba_n_groups": 1, "lm_head_multiplier": 0.5, "embedding_multiplier": 2.0},
+    ),
+    "Granite 4": (
+        "GraniteMoeHybridConfig",
+        {
+            **MAMBA, "layer_types": ["mamba", "attention"], "num_local_experts": 0, "num_experts_per_tok": 0,
+            "shared_intermediate_size": 96, "logits_scaling": 4.0,
+        },
+    ),
+    "Llama 4": (
+        "Llama4TextConfig",
+        {
+            "attention_chunk_size": 16, "moe_layers": [], "num_local_experts": 1, "intermediate_size_mlp": 96,
+            "no_rope_layers": [1, 0],
+        },
+    ),
+    "Nemotron-H": (
+        "NemotronHConfig",
+        {
+            "hybrid_override_pattern": "M-*-", "num_hidden_layers": 4, "mamba_num_heads": 4, "mamba_head_dim": 16,
+            "ssm_state_size": 16, "n_groups": 1, "chunk_size": 16,
+        },
+    ),
+    "Bamba": ("BambaConfig", {**MAMBA, "attn_layer_indices": [1]}),
+    "OLMo hybrid": ("OlmoHybridConfig", {**GATED_DELTA, "linear_num_value_heads": 2}),
+    "Mamba 2": (
+        "Mamba2Config",
+        {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 16, "expand": 2},
+    ),
+    "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 2}),
+}  # fmt: skip
 REFUSED = {
     "Qwen2 with windows": ("Qwen2Config", {"use_sliding_window": True, "max_window_layers": 1, **MIXED}),
     "Qwen3-MoE": ("Qwen3MoeConfig", {**EXPERTS}),
@@ -46,7 +111,7 @@ def family_make(folder: Path, name: str) -> Path:
     import torch
     import transformers
 
-    kind, fields = (TRAINED | REFUSED)[name]
+    kind, fields = (TRAINED | PLAIN | REFUSED)[name]
     config = getattr(transformers, kind)(**(DENSE | {"initializer_range": SPREAD} | fields))
     with torch.random.fork_rng():
         torch.manual_seed(0)

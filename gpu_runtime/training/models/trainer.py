@@ -225,8 +225,9 @@ class BaseWithModels:
         outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
         metrics = {"loss:sum": 0.0}
         backward = Tensor.backward if torch.is_grad_enabled() else None
-        through = RowModel(self._device, self._policy, backward, on_row=self._on_row)
-        rows = pack(data, self._config.micro_batch_tokens, prefix_order(data))
+        kind = self._policy.kind
+        through = RowModel(self._device, self._policy, backward, kind=kind, on_row=self._on_row)
+        rows = pack(data, self._config.micro_batch_tokens, prefix_order(data), kind)
         for passed in rows_pass(through, data, rows, row_loss):
             metrics["loss:sum"] += passed.told
             for index, logprobs in _by_datum(passed.tree, data, passed.scores.cpu().numpy()):

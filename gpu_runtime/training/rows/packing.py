@@ -9,6 +9,9 @@ them): it is predicted from the hidden state of the node of its token.
 Because a node sees exactly the tokens that its data saw, at the same positions, loss and gradients equal the unpacked
 computation up to rounding.
 
+Of a model that computes no trees (``kinds.py``) each datum is a tree of its own, without a fork: a row is a few of
+like length, or one.
+
 No torch in here, and no object for each token: a run of tokens without a fork is one edge of the tree, compared and
 numbered by numpy. On a GPU a step waits for its rows.
 """
@@ -20,6 +23,11 @@ import numpy as np
 
 from gpu_runtime.model_interfaces import TARGETS, Datum
 
+from .kinds import RowKind
+
+# Of the longest datum of a padded row, the length that its shortest has at least: at most a third is computed in vain.
+LIKE = 0.75
+
 
 @dataclass(frozen=True)
 class TreeRow:
@@ -27,7 +35,8 @@ class TreeRow:
 
     ``indices`` says which data. Entries are in ascending order of ``source_K``, the node that predicts, those of one
     node in the order of ``indices``: ``target_K`` the token id, ``datum_K`` the index of the datum, ``flat_K`` the
-    place among all targets of the row's data one after another, each flattened.
+    place among all targets of the row's data one after another, each flattened. Where ``kind`` shares nothing, the
+    data's tokens stand one after another in the order of ``indices``.
     """
 
     indices: tuple[int, ...]
@@ -38,6 +47,7 @@ class TreeRow:
     target_K: np.ndarray
     datum_K: np.ndarray
     flat_K: np.ndarray
+    kind: RowKind = RowKind.TREES
 
     def entry_values(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
         """Of the arrays of the row's data, each of the shape of its targets, the value of each entry."""
@@ -54,12 +64,17 @@ class _Edge:
     first: int = 0
 
 
-def pack(data: Sequence[Datum], token_budget: int, order: Iterable[int]) -> list[list[int]]:
+def pack(
+    data: Sequence[Datum], token_budget: int, order: Iterable[int], kind: RowKind = RowKind.TREES
+) -> list[list[int]]:
     """Split data into rows of indices, each of about ``token_budget`` nodes or one datum.
 
     They are taken in ``order``, and share what they share with those of their own row: the split is the same on every
-    run.
+    run. Where nothing is shared those of like length come together, the shortest first, and ``token_budget`` bounds
+    what is computed, padding included.
     """
+    if not kind.shares:
+        return _padded(data, token_budget if kind is RowKind.PADDED else 0, order)
     rows: list[list[int]] = []
     root, size = _root(), 0
     for index in order:
@@ -75,22 +90,59 @@ def pack(data: Sequence[Datum], token_budget: int, order: Iterable[int]) -> list
     return rows
 
 
+def _padded(data: Sequence[Datum], token_budget: int, order: Iterable[int]) -> list[list[int]]:
+    rows: list[list[int]] = []
+    for index in sorted(order, key=lambda index: len(data[index].token_ids_N)):  # stable
+        length = len(data[index].token_ids_N)
+        fits = bool(rows) and (len(rows[-1]) + 1) * length <= token_budget
+        if fits and len(data[rows[-1][0]].token_ids_N) >= LIKE * length:
+            rows[-1].append(index)
+        else:
+            rows.append([index])
+    return rows
+
+
+def tokens_repeated(data: Sequence[Datum], token_budget: int, order: Sequence[int], kind: RowKind) -> int:
+    """How many of the tokens that rows of ``kind`` compute are prefixes that trees would compute once."""
+    if kind.shares:
+        return 0
+    shared = sum(len(pack_row(data, row).tokens_N) for row in pack(data, token_budget, order))
+    return sum(len(datum.token_ids_N) for datum in data) - shared
+
+
 def prefix_order(data: Sequence[Datum]) -> list[int]:
     """Lexicographic: a datum comes next to the one with which it shares its longest prefix."""
     # Big-endian bytes compare as the numbers do.
     return sorted(range(len(data)), key=lambda index: (data[index].token_ids_N.astype(">u4").tobytes(), index))
 
 
-def pack_row(data: Sequence[Datum], indices: Sequence[int]) -> TreeRow:
-    """The tree of ``data[i] for i in indices``."""
-    root = _root()
+def pack_row(data: Sequence[Datum], indices: Sequence[int], kind: RowKind = RowKind.TREES) -> TreeRow:
+    """The tree of ``data[i] for i in indices``, or where ``kind`` shares nothing one of each."""
     own = [data[index].token_ids_N for index in indices]
+    (tokens_N, depth_N, end_N), paths = _shared(own) if kind.shares else _apart(own)
+    entries = _entries([data[index] for index in indices], indices, paths)
+    return TreeRow(tuple(indices), tokens_N, depth_N, end_N, *entries, kind)
+
+
+_Nodes = tuple[np.ndarray, np.ndarray, np.ndarray]  # ``tokens_N``, ``depth_N``, ``end_N``
+
+
+def _shared(own: Sequence[np.ndarray]) -> tuple[_Nodes, list[np.ndarray]]:
+    """The nodes of one tree, and the numbers of those of each datum."""
+    root = _root()
     for tokens in own:
         _insert(root, tokens)
-    tokens_N, depth_N, end_N = _numbered(root)
-    paths = [_path(root, tokens) for tokens in own]
-    entries = _entries([data[index] for index in indices], indices, paths)
-    return TreeRow(tuple(indices), tokens_N, depth_N, end_N, *entries)
+    nodes = _numbered(root)
+    return nodes, [_path(root, tokens) for tokens in own]
+
+
+def _apart(own: Sequence[np.ndarray]) -> tuple[_Nodes, list[np.ndarray]]:
+    """As ``_shared``, of data that share nothing."""
+    lengths = [len(tokens) for tokens in own]
+    ends = np.cumsum(lengths)
+    depths = [np.arange(length) for length in lengths]
+    paths = [np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+    return (_joined(own), _joined(depths), np.repeat(ends, lengths)), paths
 
 
 def _root() -> _Edge:
@@ -126,7 +178,7 @@ def _common_prefix(one: np.ndarray, other: np.ndarray) -> int:
     return int(different.argmax()) if different.any() else length
 
 
-def _numbered(root: _Edge) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _numbered(root: _Edge) -> _Nodes:
     """Number the nodes in depth-first order; returns ``tokens_N``, ``depth_N``, ``end_N``."""
     # An explicit stack: a trie is as deep as a datum is long. A number closes that edge: its subtree is over.
     stack: list[tuple[_Edge, int] | int] = [(edge, 0) for edge in reversed(root.children.values())]

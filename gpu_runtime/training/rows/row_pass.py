@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gpu_runtime.model_interfaces import Datum
 
+from .kinds import RowKind
 from .packing import TreeRow, pack_row
 from .tensors import RowTensors
 
@@ -32,6 +33,7 @@ class RowModel:
     rank: int = 0
     world_size: int = 1
     shares_rows: bool = False
+    kind: RowKind = RowKind.TREES  # of its rows
     on_row: Callable[[], None] = field(default=lambda: None)  # called after each row
 
 
@@ -56,7 +58,7 @@ def rows_pass(
     for first in range(0, len(rows), 1 if model.shares_rows else model.world_size):
         mine = first if model.shares_rows else first + model.rank
         live = mine < len(rows)
-        tree = pack_row(data, rows[mine if live else first])
+        tree = pack_row(data, rows[mine if live else first], model.kind)
         row = RowTensors.of(tree, data, model.device)
         loss_of = None if loss is None else loss(row)
         scores = model.scores(row)

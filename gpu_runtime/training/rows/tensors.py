@@ -16,8 +16,28 @@ from .packing import TreeRow
 
 
 @dataclass(frozen=True)
+class Timelines:
+    """The data of a row side by side, ``ids_BL``, filled up behind their ends; node n is ``place_N[n]`` of them, one
+    after another."""
+
+    ids_BL: Tensor
+    place_N: Tensor
+
+    @classmethod
+    def of(cls, row: TreeRow, device: torch.device) -> "Timelines":
+        """Those of a row that shares nothing."""
+        starts_B = np.flatnonzero(row.depth_N == 0)
+        lengths_B = np.diff(starts_B, append=len(row.depth_N))
+        place_N = np.repeat(np.arange(len(starts_B)) * lengths_B.max(), lengths_B) + row.depth_N
+        ids = np.zeros((len(starts_B), lengths_B.max()), dtype=np.int64)
+        ids.reshape(-1)[place_N] = row.tokens_N
+        return cls(_on(ids, device), _on(place_N, device))
+
+
+@dataclass(frozen=True)
 class RowTensors:
-    """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's attention takes it.
+    """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's attention takes it, or
+    where nothing is shared what the model's own forward reads.
 
     R rows of logits, of the nodes ``source_R``, serve the K entries: entry k is predicted by row ``place_K[k]``, None
     where each has its own. ``temperature_K`` is None where all are 1: logits are then taken as they are. ``allowed_K``
@@ -29,7 +49,7 @@ class RowTensors:
     data: Sequence[Datum]
     tokens_N: Tensor
     depth_N: Tensor
-    visible: Tree | FlexTree
+    visible: Tree | FlexTree | Timelines
     source_R: Tensor
     place_K: Tensor | None
     target_K: Tensor
@@ -66,7 +86,6 @@ class RowTensors:
     @classmethod
     def of(cls, row: TreeRow, data: Sequence[Datum], device: torch.device) -> "RowTensors":
         """The row of ``data`` on ``device``."""
-        end_N = _on(row.end_N, device)
         source_R, place_K = _logits_rows(row, data)
         own = [data[index] for index in row.indices]
         temperatures = _given(row, [datum.temperatures for datum in own])
@@ -79,7 +98,7 @@ class RowTensors:
             data=data,
             tokens_N=_on(row.tokens_N, device),
             depth_N=_on(row.depth_N, device),
-            visible=flex_tree_of(end_N) if device.type == "cuda" else tree_of(end_N),
+            visible=_visible(row, device),
             source_R=_on(source_R, device),
             place_K=None if place_K is None else _on(place_K, device),
             target_K=_on(row.target_K, device),
@@ -88,6 +107,13 @@ class RowTensors:
             allowed_K=torch.tensor(numbers, device=device) if sets else None,
             allowed_SB=sets_tensor(sets, device) if sets else None,
         )
+
+
+def _visible(row: TreeRow, device: torch.device) -> Tree | FlexTree | Timelines:
+    if not row.kind.shares:
+        return Timelines.of(row, device)
+    end_N = _on(row.end_N, device)
+    return flex_tree_of(end_N) if device.type == "cuda" else tree_of(end_N)
 
 
 def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:

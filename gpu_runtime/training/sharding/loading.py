@@ -68,9 +68,11 @@ def shards_computed(model: nn.Module, config: Mapping[str, Any]) -> nn.Module:
     return engine
 
 
-def base_load(spec: RankSpec, dtype: torch.dtype) -> nn.Module:
-    """The base model as a reference, which is not trained."""
+def base_load(spec: RankSpec, dtype: torch.dtype, policy: Policy) -> nn.Module:
+    """The base model as a reference of ``policy``, whose rows it takes; it is not trained."""
     base = policy_load(spec, dtype).eval().requires_grad_(False)
+    if base.kind is not policy.kind:
+        base.rows_become(policy.kind, policy.apart)
     if spec.device == "cpu":
         linear_layers_use_onednn(base)
     return shards_computed(base, deepspeed_config(spec.config, dtype)) if spec.config.zero_stage == 3 else base

@@ -93,6 +93,9 @@ class StepMetrics(Response):
     )
     tokens_trained: int
     tokens_computed: int
+    tokens_repeated: int = Field(
+        0, description="Of those, prefixes that were computed again, as the model's layers share none."
+    )
     staleness_max: int
     completion_length_mean: float
     rollout_s: float

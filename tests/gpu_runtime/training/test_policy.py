@@ -21,22 +21,36 @@ VOCABULARY, WIDTH = 8, 5
 IDS = (3, 1, 6, 2)
 
 
-class Table(nn.Module):
-    """What follows a token depends on that token alone."""
+class Embedding(nn.Module):
+    """A decoder whose hidden states depend on the token alone."""
 
-    def __init__(self, **after_head: float) -> None:
+    def __init__(self, draw: torch.Generator) -> None:
         super().__init__()
-        self.config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(**after_head))
+        self.weight = nn.Parameter(torch.randn(VOCABULARY, WIDTH, generator=draw))
+
+    def forward(self, input_ids, **_):
+        return SimpleNamespace(last_hidden_state=self.weight[input_ids])
+
+
+class Table(nn.Module):
+    """What follows a token depends on that token alone; ``after_head`` is done to its logits."""
+
+    def __init__(self, after_head=lambda logits: logits) -> None:
+        super().__init__()
+        self.config = SimpleNamespace()
+        self.config.get_text_config = lambda: self.config
         draw = torch.Generator().manual_seed(5)
-        self.embeddings = nn.Parameter(torch.randn(VOCABULARY, WIDTH, generator=draw))
+        self.model = Embedding(draw)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.head.weight = nn.Parameter(torch.randn(VOCABULARY, WIDTH, generator=draw))
+        self.after_head = after_head
 
     def get_decoder(self):
-        return lambda input_ids, **_: SimpleNamespace(last_hidden_state=self.embeddings[input_ids])
+        return self.model
 
-    def get_output_embeddings(self):
-        return self.head
+    def forward(self, input_ids, **options):
+        hidden = self.model(input_ids=input_ids, **options).last_hidden_state
+        return SimpleNamespace(logits=self.after_head(self.head(hidden)))
 
 
 def row_of(**sampled) -> RowTensors:
@@ -46,23 +60,20 @@ def row_of(**sampled) -> RowTensors:
 
 
 @pytest.mark.parametrize(
-    ("after_head", "changed"),
+    "changed",
     [
-        ({}, lambda logits: logits),
-        ({"logits_scaling": 4.0}, lambda logits: logits / 4),
-        ({"logit_scale": 0.5}, lambda logits: logits * 0.5),
-        ({"final_logit_softcapping": 2.0}, lambda logits: 2 * torch.tanh(logits / 2)),
+        lambda logits: logits,
+        lambda logits: logits / 4,  # Granite
+        lambda logits: 2 * torch.tanh(logits / 2),  # Gemma
     ],
 )
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 @pytest.mark.parametrize("allowed", [None, (1, 4, 7)])
-def test_a_target_is_scored_under_the_distribution_that_it_was_sampled_from(
-    after_head, changed, temperature, allowed
-) -> None:
-    policy = Policy(Table(**after_head))
+def test_a_target_is_scored_under_the_distribution_that_it_was_sampled_from(changed, temperature, allowed) -> None:
+    policy = Policy(Table(changed))
     bound = None if allowed is None else set_pack(sum(1 << token for token in allowed).to_bytes(4, "little"))
     row = row_of(temperatures_T=(1.0, *[temperature] * 3), allowed_T=(None, bound, None, None))
-    logits_KV = changed(policy.model.embeddings[list(IDS[:-1])] @ policy.model.head.weight.T) / temperature
+    logits_KV = changed(policy.model.model.weight[list(IDS[:-1])] @ policy.model.head.weight.T) / temperature
     if allowed is not None:
         logits_KV = logits_KV.clone()
         logits_KV[0, [token for token in range(VOCABULARY) if token not in allowed]] = -torch.inf

@@ -12,19 +12,11 @@ from typing import Any
 
 from tinkerscript.wire.config import SessionConfig
 
+from .prefixes import apart_words, prefixes_apart
 from .weight_shapes import weights_damage
 
 # Fields that count the experts of a layer, in the words of the families.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-# Fields of other known things that attention over a tree of tokens does not compute.
-UNPROVEN = {
-    "attention_chunk_size": "attention in chunks",
-    "use_bidirectional_attention": "attention to later tokens",
-    "ssm_cfg": "state space layers",
-    "mamba_d_state": "state space layers",
-    "linear_num_value_heads": "linear attention layers",
-    "conv_L_cache": "convolution layers",
-}
 
 
 def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
@@ -33,16 +25,21 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     if damage := weights_damage(folder):
         return damage
     whole = _read(folder / "config.json")
-    fields = whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})  # the latter of DBRX
+    fields = _fields(whole)
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
     why = _refusal(fields, config) or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
 
 
+def prefixes_words(folder: Path, config: SessionConfig) -> str | None:
+    """That the model in ``folder`` shares no prefixes, and what that costs; None where no file says so."""
+    why = prefixes_apart(_fields(_read(folder / "config.json")))
+    return apart_words(why, config.grpo_n) if why else None
+
+
 def positions_count(folder: Path) -> int | None:
     """How many positions the model in ``folder`` has; None where no file says so."""
-    whole = _read(folder / "config.json")
-    count = _positions(whole | (whole.get("text_config") or {}))
+    count = _positions(_fields(_read(folder / "config.json")))
     return count if isinstance(count, int) else None
 
 
@@ -57,6 +54,11 @@ def window_reached(fields: dict[str, Any], context_length: int) -> int:
     return window if 0 < window < context_length else 0
 
 
+def _fields(whole: dict[str, Any]) -> dict[str, Any]:
+    """Of config.json, those of its text part and (DBRX) of its MLP in the place of the whole's."""
+    return whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})
+
+
 def _positions(fields: dict[str, Any]) -> Any:
     return fields.get("max_position_embeddings") or fields.get("n_positions")
 
@@ -65,7 +67,7 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     for field in EXPERTS:
         count = fields.get(field)
         most = max(count, default=0) if isinstance(count, list) else count  # Hunyuan may say it layer by layer
-        if isinstance(most, int) and most > 1:
+        if isinstance(most, int) and most > 1 and _has_expert_layers(fields):
             return (
                 f"{field} is {most}, and a mixture of experts needs the experts of sampling to be replayed in"
                 " training, which is not proven; a dense model of the same family would work"
@@ -78,9 +80,11 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
             " or in none; use_sliding_window false in its config.json would work, if its context is no longer than the"
             " window"
         )
-    for field, what in UNPROVEN.items():
-        if fields.get(field):
-            return f"{field} is {fields[field]}: {what} cannot be computed over packed trees of tokens"
+    if config.sequence_parallel and (why := prefixes_apart(fields)):
+        return (
+            f"sequence_parallel is on, and {why}: its timelines are computed whole, and ranks share rows of attention"
+            " over trees alone; turn the option off"
+        )
     if fields.get("is_encoder_decoder"):
         return "is_encoder_decoder: only decoders are trained"
     if fields.get("quantization_config"):
@@ -95,6 +99,13 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     if isinstance(longest, int) and longest < config.max_context_length:
         return f"max_context_length is {config.max_context_length} and its positions end at {longest}; lower the option"
     return None
+
+
+def _has_expert_layers(fields: dict[str, Any]) -> bool:
+    """False of a Nemotron-H that counts experts and has no layer of them."""
+    if fields.get("model_type") != "nemotron_h":
+        return True
+    return "moe" in fields.get("layers_block_type", ()) or "E" in fields.get("hybrid_override_pattern", "")
 
 
 def _long_rope_begins(fields: dict[str, Any]) -> int | None:
