@@ -21,7 +21,7 @@ from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace, SessionCreate, SessionKind, SessionPlan
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.model_refusals import folder_refusal
+from tinkerscript.wire.training.model_refusals import folder_refusal, prefixes_words
 
 
 def dry_run(
@@ -47,7 +47,14 @@ def dry_run(
         memory=memory,
         memory_limit_bytes=limit_bytes,
         queue_position=queue_position_new(project_id=project.id, person=owner, devices=config.devices or 0),
+        prefixes=_prefixes(start, config, kind),
     )
+
+
+def _prefixes(start: StartingPoint, config: SessionConfig, kind: SessionKind) -> str | None:
+    if kind is SessionKind.SERVING:  # which trains nothing
+        return None
+    return prefixes_words(Path(_base_of(start).path), config.grpo_n if kind is SessionKind.EPISODES else None)
 
 
 def config_decide(

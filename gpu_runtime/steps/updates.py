@@ -21,9 +21,8 @@ from gpu_runtime.training.logprob_mismatch import mismatch_refusal
 from gpu_runtime.training.objective.token_scales import batch_scales
 from tinkerscript.wire.config import SessionConfig
 
-TOKENS = ("tokens_trained", "tokens_computed", "tokens_repeated")  # their sums
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
-TOKENS = ("tokens_trained", "tokens_computed", "tokens_masked")  # sums over them
+TOKENS = ("tokens_trained", "tokens_computed", "tokens_masked", "tokens_repeated")  # sums over them
 
 # What a step measures that had nothing to learn from: 0 each.
 NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed",

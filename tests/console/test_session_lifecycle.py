@@ -1,5 +1,6 @@
 """Planning, suspending, resuming, budgets, quotas and deletion of sessions."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -19,7 +20,7 @@ from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from support import factories
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import Budget, SessionCreate, SessionState
+from tinkerscript.wire.sessions import Budget, SessionCreate, SessionKind, SessionState
 from tinkerscript.wire.training.defaults import config_resolve
 from tinkerscript.wire.training.weight_shapes import weights_count
 
@@ -44,6 +45,17 @@ def test_a_dry_run_returns_memory_and_position_and_starts_nothing(project, db) -
     view = dry_run.dry_run(project=project, body=BODY)
     assert view.memory.total_bytes > 28 * 134_515_008 and view.queue_position == 2
     assert view.config == config_resolve(SessionConfig(), 134_515_008) and Session.objects.count() == before
+
+
+def test_a_dry_run_says_that_a_hybrid_shares_no_prefixes_and_what_that_costs(project, settings, tmp_path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"layer_types": ["linear_attention", "full_attention"]}))
+    settings.EXTRA_MODELS = {"mine": str(tmp_path)}
+    body = SessionCreate(base_model="mine", config=SessionConfig(grpo_n=6))
+    plan = dry_run.dry_run(project=project, body=body)
+    assert "not shared (layer_types has linear_attention)" in plan.prefixes and "6 times" in plan.prefixes
+    assert "for each of them" in dry_run.dry_run(project=project, body=body, kind=SessionKind.TINKER).prefixes
+    assert dry_run.dry_run(project=project, body=body, kind=SessionKind.SERVING).prefixes is None
+    assert dry_run.dry_run(project=project, body=BODY).prefixes is None
 
 
 def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> None:

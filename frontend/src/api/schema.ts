@@ -4983,6 +4983,11 @@ export interface components {
              */
             memory_limit_bytes: number | null;
             /**
+             * Prefixes
+             * @description That the model's layers share no prefixes, why, and what it costs; None where they do.
+             */
+            prefixes: string | null;
+            /**
              * Queue Position
              * @description Where it would stand now; 1 is next.
              */
@@ -5487,6 +5492,12 @@ export interface components {
              * @default 0
              */
             tokens_masked: number;
+            /**
+             * Tokens Repeated
+             * @description Of those, prefixes that were computed again, as the model's layers share none.
+             * @default 0
+             */
+            tokens_repeated: number;
             /** Tokens Trained */
             tokens_trained: number;
             /** Train S */

@@ -165,6 +165,9 @@ class SessionPlan(Response):
     memory: MemoryEstimate | None = Field(None, description="None where the model's size is not known.")
     memory_limit_bytes: int | None = Field(None, description="What one runtime may use; None where it is not known.")
     queue_position: int = Field(description="Where it would stand now; 1 is next.")
+    prefixes: str | None = Field(
+        None, description="That the model's layers share no prefixes, why, and what it costs; None where they do."
+    )
 
 
 class Failure(Response):

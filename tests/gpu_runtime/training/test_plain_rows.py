@@ -152,7 +152,8 @@ def test_an_option_that_such_a_model_cannot_have_is_refused_by_name(tmp_path) ->
 
 def test_the_words_of_a_plan_name_the_layers_and_the_cost(tmp_path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"text_config": {"layer_types": ["conv"]}}))
-    words = prefixes_words(tmp_path, SessionConfig(grpo_n=6)) or ""
+    words = prefixes_words(tmp_path, 6) or ""
     assert "Prefixes are not shared (layer_types has conv)" in words and "6 times" in words
+    assert "for each of them" in (prefixes_words(tmp_path, None) or "")
     (tmp_path / "config.json").write_text("{}")
-    assert prefixes_words(tmp_path, CONFIG) is None
+    assert prefixes_words(tmp_path, 6) is None

@@ -36,6 +36,7 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "e
   updates: "Optimizer updates",
   tokens_trained: "Tokens trained",
   tokens_computed: "Tokens computed",
+  tokens_repeated: "Repeated prefixes",
   staleness_max: "Staleness, highest",
   rollout_s: "Seconds of sampling",
   train_s: "Seconds of training",

@@ -31,10 +31,10 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     return f"{name} is not trained here: {why}" if why else None
 
 
-def prefixes_words(folder: Path, config: SessionConfig) -> str | None:
+def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
     """That the model in ``folder`` shares no prefixes, and what that costs; None where no file says so."""
     why = prefixes_apart(_fields(_read(folder / "config.json")))
-    return apart_words(why, config.grpo_n) if why else None
+    return apart_words(why, grpo_n) if why else None
 
 
 def positions_count(folder: Path) -> int | None:

@@ -35,6 +35,7 @@ const SHOWN: [string, string][] = [
   ["Staleness", "staleness_max"],
   ["Tokens trained", "tokens_trained"],
   ["Tokens computed", "tokens_computed"],
+  ["Repeated prefixes", "tokens_repeated"],
   ["Answer length", "completion_length_mean"],
   ["Episodes", "episodes"],
   ["Groups", "groups"],

@@ -17,9 +17,11 @@ interface PlanPanelProps {
   plan: MemoryPlan;
   /** None when it was refused. */
   queuePosition: number | null;
+  /** What it costs that the model's layers share no prefixes; none where they do. */
+  prefixes?: string | null;
 }
 
-export function PlanPanel({ plan, queuePosition }: PlanPanelProps) {
+export function PlanPanel({ plan, queuePosition, prefixes }: PlanPanelProps) {
   const found = memoryFit(plan);
   return (
     <Panel title="Check" actions={<Badge tone={TONES[found]}>{found === "unknown" ? "memory unknown" : found}</Badge>}>
@@ -27,6 +29,7 @@ export function PlanPanel({ plan, queuePosition }: PlanPanelProps) {
         <div>
           <MemoryMeter plan={plan} tone={found} />
           <p className="mt-2 text-muted">{FIT_TEXT[found]}</p>
+          {prefixes && <p className="mt-2 text-muted">{prefixes}</p>}
           {queuePosition !== null && (
             <p className="mt-3">
               <span className="font-medium">Place in the queue: {queuePosition}</span>
