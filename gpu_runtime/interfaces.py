@@ -83,11 +83,8 @@ class TokenSource(Protocol):
         ...
 
 
-class Engine(TokenSource, Protocol):
-    """Generates from token ids. One model, whose weights change between calls, or between two tokens of a call whose
-    session allows staleness, never within a token."""
-
-    version: int  # policy version being served
+class EngineProcess(TokenSource, Protocol):
+    """An engine in processes of its own."""
 
     @property
     def dead(self) -> bool:
@@ -98,6 +95,17 @@ class Engine(TokenSource, Protocol):
     def ending(self) -> str:
         """How the process of one that is dead ended, in words, such as "was killed"."""
         ...
+
+    async def close(self) -> None:
+        """End every process of the engine. Safe to call twice."""
+        ...
+
+
+class Engine(EngineProcess, Protocol):
+    """Generates from token ids. One model, whose weights change between calls, or between two tokens of a call whose
+    session allows staleness, never within a token."""
+
+    version: int  # policy version being served
 
     @property
     def shares_device(self) -> bool:
@@ -116,10 +124,6 @@ class Engine(TokenSource, Protocol):
 
     async def wake(self) -> None:
         """Serve again, with the weights as they were. Raises EngineDead."""
-        ...
-
-    async def close(self) -> None:
-        """End every process of the engine. Safe to call twice."""
         ...
 
 

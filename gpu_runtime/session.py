@@ -16,11 +16,10 @@ from .control_plane.agent import Agent
 from .control_plane.watchdog import Clock
 from .errors import RuntimeFault
 from .health.status import Status
-from .interfaces import Engine, Trainer
+from .interfaces import EngineProcess, Trainer
 from .journal.journal import Journal
 from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
-from .sampler_interfaces import SamplerEngine
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Parts:
 
     session: Session
     app: Starlette
-    engine: Engine | SamplerEngine
+    engine: EngineProcess
     trainer: Trainer | ModelTrainer | None = None
     clock: Clock | None = None  # beside the session's progress: ends the runtime where it stands still
     waiting: str  # the phase of a session that is ready, in words

@@ -8,15 +8,11 @@ environment that asks for the other is refused before anything is started, and a
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpu_runtime.engine.cpu.seeded_prompts import SAMPLE
 from gpu_runtime.engine.prompt_rows import SCORING
-from gpu_runtime.engine.raw_logprobs import SAMPLER
+from gpu_runtime.engine.raw_logprobs import SAMPLE, SAMPLER
 from gpu_runtime.errors import EngineUnsupported
-
-if TYPE_CHECKING:
-    from vllm.v1.engine.async_llm import AsyncLLM
 
 SWITCH, FIRST = "VLLM_USE_V2_MODEL_RUNNER", "0"
 METHODS = (SAMPLE, SAMPLER, SCORING, "reload_weights", "get_model")  # that ours replace or call
@@ -40,10 +36,3 @@ def runner_refusal(runner: Any) -> str:
     if missing := [name for name in METHODS if not hasattr(runner, name)]:
         return f"{kind} has no {', '.join(missing)}: this is not the vLLM of requirements/cpu.txt"
     return ""
-
-
-async def runner_verify(llm: "AsyncLLM") -> None:
-    """Ask each worker of an engine that has just started. Raises EngineUnsupported."""
-    for refusal in await llm.collective_rpc("runner_refusal"):
-        if refusal:
-            raise EngineUnsupported(f"the engine has another part than it is written for: {refusal}")

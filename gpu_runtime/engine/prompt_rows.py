@@ -6,19 +6,24 @@ the widest of its rows has columns; each row that comes back is the prompt's own
 Shape legend: R rows (prompt tokens but the first), W columns asked for in a row, D draws, V vocabulary.
 """
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from gpu_runtime.sampler_interfaces import SampleOrder
+
 if TYPE_CHECKING:
     import torch
-    from vllm.logprobs import FlatLogprobs
+    from vllm.sampling_params import SamplingParams
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 KEY = "prompt_rows"
 SCORING = "_get_prompt_logprobs_dict"  # the runner's method that scores the prompts of a batch, in vLLM 0.32
+TargetScores = tuple[tuple[float, ...], ...]
+Draws = tuple[tuple[tuple[int, float], ...], ...]
 PIECE = 64  # rows whose distributions are summed up at a time: a vocabulary of doubles for each
 
 
@@ -32,26 +37,42 @@ class RowsAsked:
     seed: int
 
     @classmethod
-    def of(cls, targets: Sequence[Sequence[int]], rows: int, draws: int, temperature: float, seed: int) -> "RowsAsked":
-        """The rows as they are asked for, or ``rows`` of none."""
-        given = targets or [()] * rows
-        width = max(map(len, given), default=0)
-        return cls([[*ids, *[0] * (width - len(ids))] for ids in given], draws, temperature, seed)
+    def of(cls, order: SampleOrder) -> "RowsAsked":
+        """The rows as they are asked for, or those of draws alone. Without a seed draws are others each time."""
+        given, options = order.prompt_targets_R or [()] * (len(order.prompt_ids) - 1), order.options
+        width = max(map(len, given))
+        seed = secrets.randbits(62) if options.seed is None else options.seed
+        ids = [[*ids, *[0] * (width - len(ids))] for ids in given]
+        return cls(ids, order.prompt_draws, options.temperature, seed)
 
     @property
     def columns(self) -> int:
         """W + D."""
         return len(self.ids[0]) + self.draws
 
-    def extra_args(self) -> dict[str, Any]:
+    def parameters(self) -> "SamplingParams":
         """What a request carries."""
-        return {KEY: asdict(self)}
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
 
+        return SamplingParams(
+            max_tokens=1,
+            detokenize=False,
+            prompt_logprobs=self.columns,
+            flat_logprobs=True,  # in their order, with those that are there twice
+            extra_args={KEY: asdict(self)},
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
 
-def columns_read(flat: "FlatLogprobs", row: int, first: int, count: int) -> list[tuple[int, float]]:
-    """Tokens and log-probabilities of ``count`` columns of a row, from ``first`` of those asked for."""
-    begin = flat.start_indices[row + 1] + 1 + first  # of the first prompt token there is nothing
-    return list(zip(flat.token_ids[begin : begin + count], flat.logprobs[begin : begin + count], strict=True))
+    def read(self, flat: Any, targets_R: Sequence[Sequence[int]]) -> tuple[TargetScores, Draws]:
+        """The scores of ``targets_R``, as they were asked for, and what was drawn, from vLLM's FlatLogprobs."""
+
+        def columns(row: int, first: int, count: int) -> list[tuple[int, float]]:
+            begin = flat.start_indices[row + 1] + 1 + first  # of the first prompt token there is nothing
+            return list(zip(flat.token_ids[begin : begin + count], flat.logprobs[begin : begin + count], strict=True))
+
+        scores = tuple(tuple(score for _, score in columns(row, 0, len(ids))) for row, ids in enumerate(targets_R))
+        width = self.columns - self.draws
+        return scores, tuple(tuple(columns(row, width, self.draws)) for row in range(len(self.ids)))
 
 
 def rows_install(runner: "GPUModelRunner") -> None:
@@ -111,3 +132,30 @@ def draws(logprobs_RV: "torch.Tensor", uniform_RD: "torch.Tensor", temperature: 
         summed = (scores.double() / temperature).softmax(1).cumsum(1)
         found.append(torch.searchsorted(summed, uniform * summed[:, -1:], right=True))
     return torch.cat(found).clamp_(max=logprobs_RV.shape[1] - 1)
+
+
+def base_prompts_install(runner: "GPUModelRunner") -> None:
+    """Have logits of prompts computed without what adapters add to the head, on a GPU.
+
+    vLLM 0.32 computes them from all rows of a prompt with the adapters of the sampled rows alone: row i of the prompt
+    gets the head of the batch's i-th sequence, also where the prompt itself has no adapter. So prompts are scored for
+    the base alone, and no adapter takes part.
+    """
+    from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
+
+    worker, scored, add = cast(Any, runner), getattr(runner, SCORING), PunicaWrapperGPU.add_lora_logits
+    under_way: list[bool] = []
+
+    def scored_alone(*arguments: Any, **options: Any) -> Any:
+        under_way.append(True)
+        try:
+            return scored(*arguments, **options)
+        finally:
+            under_way.clear()
+
+    def added(*arguments: Any, **options: Any) -> None:
+        if not under_way:
+            add(*arguments, **options)
+
+    setattr(worker, SCORING, scored_alone)
+    PunicaWrapperGPU.add_lora_logits = added

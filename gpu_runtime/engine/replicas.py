@@ -1,42 +1,69 @@
-"""Several engines behind one: each has the whole model and devices of its own, and serves a part of the episodes.
+"""The engines of a session behind one, each with a clock: for how long calls have waited without one token being
+sampled for any of them.
 
-An episode stays with the engine that served its first call, which has its conversation in the cache of prefixes; that
-was the one with the fewest calls in flight then. To the learner they are one engine: weights go to all at once, and no
-call begins under a version before every engine has it.
+Each of several has the whole model and devices of its own, and serves a part of the episodes. An episode stays with the
+engine that served its first call, which has its conversation in the cache of prefixes; that was the one with the fewest
+calls in flight then. To the learner they are one engine: weights go to all at once, and no call begins under a version
+before every engine has it.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.engine.watched import WatchedEngine
+from gpu_runtime.errors import RequestRefused
+from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 
 MAX_EPISODES = 50_000  # whose engine is known; one that is forgotten costs its next call a prefix
 
 
+@dataclass
+class _Load:
+    """Of one engine. One clock for all its calls: while it serves others, a call that waits for its turn is no sign
+    that it is stuck."""
+
+    calls: int = 0  # in flight
+    episodes: int = 0  # ever begun
+    sampled_at: float = field(default_factory=time.monotonic)
+
+    def advance(self) -> None:
+        self.sampled_at = time.monotonic()
+
+
 class Replicas:
-    """interfaces.Engine around several. Each has a clock of its own: one that is stuck shows though others sample."""
+    """interfaces.Engine around one or several ``parts``. ``stuck`` may be asked from any thread."""
 
     def __init__(self, engines: Sequence[Engine]) -> None:
-        self.parts = tuple(map(WatchedEngine, engines))
-        self._calls = [0] * len(engines)  # in flight, by engine
-        self._episodes = [0] * len(engines)  # ever begun, by engine
+        self.parts = tuple(engines)
+        self._loads = tuple(_Load() for _ in engines)
+        self._is_ordered = 0  # they take weights or sleep: silence is expected
         self._engine_of: OrderedDict[str, int] = OrderedDict()  # the episode of the latest call last
         self._open = asyncio.Event()
         self._open.set()
 
+    @classmethod
+    def of(cls, engine: Engine) -> "Replicas":
+        """Around ``engine``, or itself where it is one."""
+        return engine if isinstance(engine, Replicas) else cls([engine])
+
     def stuck(self) -> str | None:
-        """Why one of them counts as stuck, or None. May be asked from any thread."""
-        causes = [(index, part.stuck()) for index, part in enumerate(self.parts)]
-        return next((f"engine {index} of {len(self.parts)}: {cause}" for index, cause in causes if cause), None)
+        """Why one of them counts as stuck, though another samples, or None."""
+        for index, load in enumerate(self._loads):
+            silent_s = time.monotonic() - load.sampled_at
+            if load.calls and not self._is_ordered and silent_s > DEADLINES_S[Phase.GENERATION]:
+                which = "the engine" if len(self.parts) == 1 else f"engine {index} of {len(self.parts)}"
+                return f"{which} sampled nothing for {silent_s:.0f} s while {load.calls} calls waited for it"
+        return None
 
     def advance(self) -> None:
-        """Record progress of all."""
-        for part in self.parts:
-            part.advance()
+        """Record progress: the time that they may stay silent starts again."""
+        for load in self._loads:
+            load.advance()
 
     @property
     def version(self) -> int:
@@ -71,17 +98,24 @@ class Replicas:
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncGenerator[Delta, None]:
-        """The stream of the episode's engine. Raises EngineDead, RequestRefused."""
+        """The stream of the episode's engine; each piece is a sign of life. Raises EngineDead, RequestRefused."""
         while not self._open.is_set():
             await self._open.wait()
         index = self._choose(options.episode_id)
-        self._calls[index] += 1
+        load = self._loads[index]
+        if load.calls == 0:
+            load.advance()
+        load.calls += 1
         stream = self.parts[index].generate(request_id, prompt_ids, options)
         try:
             async for delta in stream:
+                load.advance()
                 yield delta
+        except RequestRefused:  # an answer too: calls that are refused one after another are no silence
+            load.advance()
+            raise
         finally:
-            self._calls[index] -= 1
+            load.calls -= 1
             await stream.aclose()
 
     def _choose(self, episode_id: str) -> int:
@@ -89,8 +123,8 @@ class Replicas:
         if episode_id in self._engine_of:
             self._engine_of.move_to_end(episode_id)
             return self._engine_of[episode_id]
-        index = min(range(len(self.parts)), key=lambda each: (self._calls[each], self._episodes[each]))
-        self._episodes[index] += 1
+        index = min(range(len(self.parts)), key=lambda each: (self._loads[each].calls, self._loads[each].episodes))
+        self._loads[index].episodes += 1
         if episode_id:
             self._engine_of[episode_id] = index
             if len(self._engine_of) > MAX_EPISODES:
@@ -104,24 +138,36 @@ class Replicas:
         those that an engine kept in flight go on until the runtime ends.
         """
         self._open.clear()
-        await self._all(lambda part: part.load_weights(folder, version))
+        self._is_ordered += 1
+        try:
+            await self._all(lambda part: part.load_weights(folder, version))
+        finally:
+            self._end_order()
         self._open.set()
 
     async def sleep(self) -> None:
-        """All free the memory of their devices. Raises EngineDead."""
+        """All free the memory of their devices; until ``wake``, silence is no sign. Raises EngineDead."""
         self._open.clear()
+        self._is_ordered += 1
         await self._all(lambda part: part.sleep())
 
     async def wake(self) -> None:
         """All serve again. Raises EngineDead."""
-        await self._all(lambda part: part.wake())
+        try:
+            await self._all(lambda part: part.wake())
+        finally:
+            self._end_order()
         self._open.set()
+
+    def _end_order(self) -> None:
+        self.advance()
+        self._is_ordered -= 1
 
     async def close(self) -> None:
         """End every process of every engine, also where one does not end as it should."""
         await _close(self.parts)
 
-    async def _all(self, work: Callable[[WatchedEngine], Coroutine[Any, Any, None]]) -> None:
+    async def _all(self, work: Callable[[Engine], Coroutine[Any, Any, None]]) -> None:
         tasks = [asyncio.create_task(work(part)) for part in self.parts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -135,8 +181,8 @@ class Replicas:
 
 async def engines_start(
     starts: Sequence[Callable[[], Coroutine[Any, Any, Engine]]], *, on_progress: Callable[[], None]
-) -> Engine:
-    """The engine of the one start, or the ``Replicas`` of several; ``on_progress`` is called after each.
+) -> Replicas:
+    """The engines of ``starts`` as one; ``on_progress`` is called after each.
 
     One after the other: an engine's processes get their devices by the environment of this one. Raises what a start
     raises, and no engine is left then.
@@ -149,7 +195,7 @@ async def engines_start(
     except BaseException:
         await _close(engines)
         raise
-    return engines[0] if len(engines) == 1 else Replicas(engines)
+    return Replicas(engines)
 
 
 async def _close(engines: Sequence[Engine]) -> None:

@@ -1,47 +1,49 @@
-"""vLLM behind interfaces.Engine: token ids in, token ids out, weights replaced in place.
+"""vLLM behind interfaces.Engine and SamplerEngine: token ids in, token ids out, weights replaced in place.
 
 Strictly on-policy sessions replace them between calls. With ``max_staleness`` calls go on: vLLM stops between two
 tokens and drops every cached key and value; then each call computes its prompt and its own tokens once more under the
 new weights, and its next token is recorded as theirs. So a long answer holds up no step.
+
+For Tinker clients an engine has adapters on its model, side by side. Whole models of its shape are sampled by turns
+(``weight_turns.py``): their weights take the place of the model's, and cached prefixes are forgotten at each change.
 """
 
 import asyncio
+import hashlib
+import itertools
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from gpu_runtime.engine.allowed_recorder import GrammarCompiler, allowed_recorder
+from gpu_runtime.engine.arguments import llm_start
+from gpu_runtime.engine.grammars.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
 from gpu_runtime.engine.grammars.trial import GrammarTrial
-from gpu_runtime.engine.model_runner import runner_verify
-from gpu_runtime.engine.over_nodes.arguments import engine_config, llm_start
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.raw_logprobs import is_raw
+from gpu_runtime.engine.samples import sample_make
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, engine_parameters
-from gpu_runtime.engine.vllm_process import (
-    child_variables,
-    device_turn,
-    failed_call,
-    how_ended,
-    started_with,
-    vllm_import,
-)
-from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, RuntimeFault, WeightsRefused
-from gpu_runtime.health.notice import kept_from_children
+from gpu_runtime.engine.vllm_process import device_turn, failed_call, how_ended
+from gpu_runtime.engine.weight_turns import WeightTurns
+from gpu_runtime.errors import EngineDead, EngineUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
+from gpu_runtime.weights.handover_folder import folder_is_whole
 from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
     from vllm.lora.request import LoRARequest
+    from vllm.outputs import RequestOutput
+    from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
-# Seconds. Start covers loading a large model. A hand-over waits for calls in flight, whose own length bounds it, or for
-# one pass of the model where they are kept.
-START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
+# Seconds. A hand-over waits for calls in flight, whose own length bounds it, or for one pass of the model where they
+# are kept.
+HANDOVER_S, SLEEP_S = 600.0, 120.0
 
 REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that did not take them
 
@@ -53,20 +55,15 @@ class VllmEngine:
     """
 
     def __init__(
-        self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False,
-        others: OtherNodes | None = None, memory_share: float | None = None,
+        self, llm: "AsyncLLM", model: Path, context_length: int, *, on_cpu: bool = True, shares_device: bool = False,
+        keeps_calls: bool = False, others: OtherNodes | None = None, memory_share: float | None = None,
     ) -> None:  # fmt: skip
-        self.llm = llm
-        self._memory_share = memory_share
-        self.context_length = context_length
-        self.shares_device = shares_device
-        self._keeps_calls, self._others = keeps_calls, others
-        self._versions = ServedVersions()
-        self.calls_in_flight = 0
+        self.llm, self._model = llm, model
+        self.context_length, self.shares_device = context_length, shares_device
+        self._on_cpu, self._keeps_calls, self._others, self._memory_share = on_cpu, keeps_calls, others, memory_share
+        self._versions, self.turns = ServedVersions(), WeightTurns(self._model_take)
         self._grammars, self._trial = GrammarCompiler(llm.vllm_config), GrammarTrial(llm.vllm_config)
-        self.open_for_calls, self._drained = asyncio.Event(), asyncio.Event()
-        self.open_for_calls.set()
-        self._drained.set()
+        self._numbers, self._adapters = itertools.count(1), dict[Path, int]()
 
     @classmethod
     async def start(
@@ -75,6 +72,7 @@ class VllmEngine:
         config: SessionConfig,
         device: str,
         *,
+        adapters: bool = False,
         shares_device: bool = False,
         gpus: Sequence[str] = (),
         tensor_parallel: int = 1,
@@ -85,77 +83,48 @@ class VllmEngine:
         """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported, ModelUnsupported; over
         several nodes NodesDiffer, PlacementImpossible.
 
-        ``gpus`` are what its processes may see, the engine's own first; none: whatever this process
-        sees. ``tensor_parallel`` processes share each layer, every one on a device of its own: the
-        first of ``gpus``, of whose memory they take ``memory_share``.
-        ``others`` are its parts on other nodes, whom it ends with itself; the caller, where it does not start.
-        ``awaits_weights``: nothing is sampled before ``load_weights``.
+        ``adapters``: with room for those of ``config.lora_rank``. ``gpus`` are what its processes may see, the engine's
+        own first; none: whatever this process sees. ``tensor_parallel`` processes share each layer, every one on a
+        device of its own: the first of ``gpus``, of whose memory they take ``memory_share``. ``others`` are its parts
+        on other nodes, whom it ends with itself; the caller, where it does not start. ``awaits_weights``: nothing is
+        sampled before ``load_weights``.
         """
-        await asyncio.to_thread(vllm_import, device)
-        try:
-            vllm_config = engine_config(
-                model_path, config, device, shares_device=shares_device, tensor_parallel=tensor_parallel,
-                memory_share=memory_share, part=others.own if others else None, awaits_weights=awaits_weights,
-            )  # fmt: skip
-            if others is not None:
-                await asyncio.to_thread(others.start)
-            with started_with(child_variables(device, gpus)):
-                start = kept_from_children()(llm_start)
-                async with asyncio.timeout(START_S):
-                    llm = await asyncio.to_thread(start, vllm_config)
-        except ValueError as refusal:  # of its configuration, before any process is started
-            raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
-        except (RuntimeError, TimeoutError) as error:
-            dead = EngineDead(f"the engine did not start: {error}")
-            raise (await others.cause(dead) if others is not None else dead) from error
+        llm = await llm_start(
+            model_path, config, device, gpus=gpus, others=others, adapters=adapters, shares_device=shares_device,
+            tensor_parallel=tensor_parallel, memory_share=memory_share, awaits_weights=awaits_weights,
+        )  # fmt: skip
         engine = cls(
-            llm, config.max_context_length, shares_device=shares_device, keeps_calls=config.max_staleness > 0,
-            others=others, memory_share=memory_share,
+            llm, Path(model_path), config.max_context_length, on_cpu=device == "cpu", shares_device=shares_device,
+            keeps_calls=config.max_staleness > 0 and not adapters, others=others, memory_share=memory_share,
         )  # fmt: skip
         try:
-            await engine._prepare(device)
+            folder = stacks_folder()
+            for refusal in await llm.collective_rpc("worker_prepare", args=(str(folder) if folder else None,)):
+                if refusal:
+                    raise EngineUnsupported(f"the engine has another part than it is written for: {refusal}")
         except BaseException:
             await engine.close()
             raise
         return engine
 
-    async def _prepare(self, device: str) -> None:
-        """Put what is ours into the workers. Raises EngineUnsupported."""
-        await runner_verify(self.llm)
-        on_cpu = ("seeds_set_right", "sampling_set", "layers_flatten") if device == "cpu" else ()
-        for name in ("grammars_bound", "raw_logprobs_set", *on_cpu):
-            await self.llm.collective_rpc(name)
-        if (stacks := stacks_folder()) is not None:
-            await self.llm.collective_rpc("stacks_register", args=(str(stacks),))
-
     async def generate(
-        self,
-        request_id: str,
-        prompt_ids: Sequence[int],
-        options: SamplingOptions,
-        lora: "LoRARequest | None" = None,
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions, folder: Path | None = None
     ) -> AsyncGenerator[Delta, None]:
-        """Stream one completion, of an adapter where ``lora`` names one; closing the iterator aborts it inside vLLM.
+        """Stream one completion under the weights of ``folder`` (SamplerEngine); closing it aborts it inside vLLM.
 
         Raises EngineDead, RequestRefused.
         """
-        from vllm.exceptions import VLLMClientError
-        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
         from vllm.v1.structured_output.request import get_structured_output_key
 
         with_raw = options.for_training and not is_raw(options)
-        prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, engine_parameters(options, with_raw=with_raw)
+        parameters = engine_parameters(options, with_raw=with_raw)
         if parameters.structured_outputs is not None:
             await self._trial.check(get_structured_output_key(parameters.structured_outputs))
-        await self.open_for_calls.wait()
-        version, sampled = self.version, 0
-        self.calls_in_flight += 1
-        self._drained.clear()
-        end = self.llm.renderer.get_eos_token_id()
-        recorder = allowed_recorder(self._grammars, options, parameters, end)
-        stream = self.llm.generate(prompt, parameters, request_id, lora_request=lora)
-        try:
-            async for output in stream:
+        recorder = allowed_recorder(self._grammars, options, parameters, self.llm.renderer.get_eos_token_id())
+        outputs = self._outputs(request_id, prompt_ids, parameters, folder)
+        async with self._turn_of(folder), aclosing(outputs):
+            version, sampled = self.version, 0
+            async for output in outputs:
                 if parameters.structured_outputs is not None and output.outputs[0].finish_reason == ENDED:
                     raise RequestRefused(TOO_SLOW)
                 delta = delta_of(output, version, options, with_raw=with_raw)
@@ -167,15 +136,60 @@ class VllmEngine:
                 for piece in delta_split(delta, starts, sampled):
                     yield piece
                 sampled += len(delta.token_ids_T)
-        except VLLMClientError as error:
+
+    async def sample(self, order: SampleOrder) -> SampleOutcome:
+        """The answers, and the scores of the prompt where they are asked for. Raises EngineDead, RequestRefused."""
+        async with self._turn_of(order.folder):
+            return await sample_make(order, self._last, self.version, on_cpu=self._on_cpu)
+
+    async def _last(self, order: SampleOrder, parameters: "SamplingParams") -> "RequestOutput":
+        name, last = f"sample-{next(self._numbers)}", None
+        async with aclosing(self._outputs(name, order.prompt_ids, parameters, order.folder)) as outputs:
+            async for output in outputs:
+                last = output
+        if last is None:
+            raise EngineDead("the engine ended an answer without a word")
+        return last
+
+    async def _outputs(
+        self, request_id: str, prompt_ids: Sequence[int], parameters: "SamplingParams", folder: Path | None
+    ) -> AsyncGenerator["RequestOutput", None]:
+        """Of one request, whose turn it is. Raises EngineDead, RequestRefused."""
+        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        adapter = None if folder is None or folder_is_whole(folder) else self._adapter(folder)
+        if adapter is not None and parameters.prompt_logprobs is not None and not self._on_cpu:
+            raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
+        prompt: Any = {"prompt_token_ids": list(prompt_ids)}
+        stream = self.llm.generate(prompt, parameters, request_id, lora_request=adapter)
+        try:
+            async for output in stream:
+                yield output
+        except (VLLMClientError, ValueError) as error:
             raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
-            raise await self._named(await failed_call(self.llm, error)) from error
+            dead = await failed_call(self.llm, error)
+            raise (await self._others.cause(dead) if self._others is not None else dead) from error
         finally:
             await stream.aclose()
-            self.calls_in_flight -= 1
-            if self.calls_in_flight == 0:
-                self._drained.set()
+
+    def _adapter(self, folder: Path) -> "LoRARequest":
+        """vLLM has an adapter under a number, which stands for its folder for as long as the engine lives."""
+        from vllm.lora.request import LoRARequest
+
+        number = self._adapters.setdefault(folder, len(self._adapters) + 1)
+        name = hashlib.sha256(str(folder).encode()).hexdigest()[:20]
+        return LoRARequest(lora_name=name, lora_int_id=number, lora_path=str(folder))
+
+    def _turn_of(self, folder: Path | None) -> AbstractAsyncContextManager[None]:
+        return self.turns.of(folder if folder_is_whole(folder) else None)
+
+    @property
+    def waiting(self) -> str:
+        """How many samples wait for other weights than those that are served."""
+        count = self.turns.waiting
+        return f"{count} samples wait until the engine has changed to the weights that they are of" if count else ""
 
     async def load_weights(self, folder: Path, version: int) -> None:
         """Let calls in flight finish, or stop between two tokens; take the weights, forget what is cached, go on.
@@ -183,8 +197,19 @@ class VllmEngine:
         Raises DeviceMemoryShort, EngineDead, WeightsRefused. After any of them nothing is sampled
         any more: by which weights is not known.
         """
-        await self._pause_admission()
-        async with self._turn("taking the new weights", HANDOVER_S):
+        await self._hold()
+        await self._take(folder, version)
+        self.turns.release()
+
+    async def _model_take(self, model: Path | None) -> None:
+        """Serve the weights of a Hugging Face folder in its turn, None for those that the engine started with."""
+        try:
+            await self._take(model or self._model, self.version)
+        except WeightsRefused as refused:  # the next turn takes others
+            raise RequestRefused(f"these weights could not be served: {refused}") from refused
+
+    async def _take(self, folder: Path, version: int) -> None:
+        async with self._device("taking the new weights", HANDOVER_S):
             # Not vLLM's own pause_generation: it sleeps, for outputs on their way. Ours have
             # arrived, or say themselves which weights they are of.
             await self.llm.engine_core.pause_scheduler_async(self._pause_mode, True)
@@ -193,7 +218,6 @@ class VllmEngine:
                 raise WeightsRefused(refused[0])
             await self.llm.update_weight_version(self._versions.hand_over(version))
             await self.llm.resume_generation()
-        self.open_for_calls.set()
 
     async def sleep(self) -> None:
         """Let calls in flight finish, or stop between two tokens; keep the weights in host memory, free the device's.
@@ -201,34 +225,35 @@ class VllmEngine:
         vLLM's level 1: a step that is refused needs the old weights back. Raises DeviceMemoryShort,
         EngineDead.
         """
-        await self._pause_admission()
-        async with self._turn("freeing its device", SLEEP_S):
+        await self._hold()
+        async with self._device("freeing its device", SLEEP_S):
             await self.llm.sleep(level=1, mode=self._pause_mode)
 
     async def wake(self) -> None:
         """Serve again. Raises DeviceMemoryShort, EngineDead."""
-        async with self._turn("taking its device back after a step", SLEEP_S):
+        async with self._device("taking its device back after a step", SLEEP_S):
             await self.llm.wake_up()
-        self.open_for_calls.set()
+        self.turns.release()
 
-    def _turn(self, doing: str, limit_s: float) -> AbstractAsyncContextManager[None]:
+    def _device(self, doing: str, limit_s: float) -> AbstractAsyncContextManager[None]:
         return device_turn(self.llm, doing, limit_s, self._memory_share)
 
-    async def _pause_admission(self) -> None:
-        """Hold new calls back until ``open_for_calls`` is set; wait until those that run have ended, unless they are
-        kept. Raises EngineDead.
+    async def _hold(self) -> None:
+        """Let no call begin; wait until those that run have ended, unless they are kept. Raises EngineDead.
 
         Calls are counted here and not by vLLM's own pause: one that vLLM has queued but not begun would be sampled
         with the next weights under the number of the last.
         """
-        self.open_for_calls.clear()
-        if self._keeps_calls:
-            return
         try:
             async with asyncio.timeout(HANDOVER_S):
-                await self._drained.wait()
+                await self.turns.hold(keeps=self._keeps_calls)
         except TimeoutError as error:
-            raise EngineDead(f"{self.calls_in_flight} calls did not end within {HANDOVER_S:g} s") from error
+            raise EngineDead(f"{self.turns.running} calls did not end within {HANDOVER_S:g} s") from error
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many token ids there are."""
+        return self.llm.model_config.get_vocab_size()
 
     @property
     def version(self) -> int:
@@ -254,9 +279,6 @@ class VllmEngine:
     def ending(self) -> str:
         """How vLLM's process ended, in words."""
         return how_ended(self.llm)
-
-    async def _named(self, failure: EngineDead) -> RuntimeFault:
-        return failure if self._others is None else await self._others.cause(failure)
 
     async def close(self) -> None:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from vllm.v1.metrics.stats import RequestStateStats
 
 
-def engine_parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
-    """``options`` as vLLM takes them; ``with_raw``: with what raw_logprobs.py adds."""
+def engine_parameters(
+    options: SamplingOptions, *, with_raw: bool = False, answers: int | None = None
+) -> "SamplingParams":
+    """``options`` as vLLM takes them; ``with_raw``: with what raw_logprobs.py adds.
+
+    ``answers``: so many as a whole, each to its end, which a string that stopped it is a part of; None streams one.
+    """
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     structured = None
@@ -46,17 +51,22 @@ def engine_parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingP
         logprobs=options.top_logprobs + with_raw,  # 0 asks for the sampled token's alone
         extra_args=raw_asked() if with_raw else None,
         structured_outputs=structured,
-        output_kind=RequestOutputKind.DELTA,
         skip_special_tokens=True,
+        n=answers or 1,
+        output_kind=RequestOutputKind.FINAL_ONLY if answers else RequestOutputKind.DELTA,
+        include_stop_str_in_output=answers is not None,
+        detokenize=answers is None or bool(options.stop),
     )
 
 
-def delta_of(output: "RequestOutput", version: int, options: SamplingOptions, *, with_raw: bool = False) -> Delta:
+def delta_of(
+    output: "RequestOutput", version: int, options: SamplingOptions, *, with_raw: bool = False, index: int = 0
+) -> Delta:
     """The tokens since the last output of a call, and what ``options`` asked for about each and about the prompt.
 
-    ``with_raw``: the last entry of each row is that of raw_logprobs.py.
+    ``with_raw``: the last entry of each row is that of raw_logprobs.py. ``index`` is that of one of several answers.
     """
-    (completion,), of_prompt = output.outputs, output.prompt_logprobs
+    completion, of_prompt = output.outputs[index], output.prompt_logprobs
     ids = tuple(completion.token_ids)
     by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
     raw_T = tuple(entry.popitem()[1] for entry in by_token) if with_raw else ()

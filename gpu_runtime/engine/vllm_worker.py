@@ -1,54 +1,46 @@
-"""What vLLM's worker gets besides its own methods, in every engine of ours: weights; on a CPU seeds, scores, draws,
-layers."""
+"""What vLLM's worker gets besides its own methods, in every engine of ours; on a CPU cpu/worker.py adds to it."""
 
-from gpu_runtime.engine.cpu.inverse_sampling import sampling_install
-from gpu_runtime.engine.cpu.lazy_cache import cache_allocate_lazily
-from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
+from pathlib import Path
+
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.model_runner import runner_refusal
+from gpu_runtime.engine.prompt_rows import base_prompts_install
 from gpu_runtime.engine.raw_logprobs import raw_install
+from gpu_runtime.health.stack_dumps import stacks_register
 from gpu_runtime.processes.own_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
-from gpu_runtime.weights.packing import linears_pack_as_loaded
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
 # When a worker's process imports this: before it makes groups, and before it loads weights with a bar.
 groups_watch()
 bars_lock_set()
-linears_pack_as_loaded()
-cache_allocate_lazily()
 
 
 class EngineWorker(WeightReceiver):
     """Mixed into the worker's class: ``worker_extension_cls``."""
 
-    def runner_refusal(self) -> str:
-        """Why what is here does not work with this worker's model runner; "" where it does."""
-        return runner_refusal(self.model_runner)
+    def worker_prepare(self, stacks: str | None) -> str:
+        """Install what is ours; called once, before the first request. Why it does not work here; "" where it does.
 
-    def seeds_set_right(self) -> None:
-        """Serve seeded requests whose prompt is computed in pieces; called once on a CPU, before the first request."""
-        seeds_keep(self.model_runner)
-
-    def raw_logprobs_set(self) -> None:
-        """Score sampled tokens at temperature 1 too, where it is asked for; called once, before the first request."""
+        ``stacks`` is the folder with the names of the processes whose stacks are read. They are read by pid, on the
+        runtime's node.
+        """
+        if refusal := runner_refusal(self.model_runner):
+            return refusal
+        self.grammars_bound()
         raw_install(self.model_runner)
+        self.runner_extend()
+        if stacks is not None and self.parallel_config.node_rank == 0:
+            stacks_register(Path(stacks), "engine")
+        return ""
 
-    def sampling_set(self) -> None:
-        """Draw a token by one random number and not by one for each id; called once on a CPU."""
-        sampling_install(self.model_runner)
+    def runner_extend(self) -> None:
+        """Install what is for this device alone: on a GPU, scores of prompts without adapters."""
+        if self.model_runner.lora_config is not None:
+            base_prompts_install(self.model_runner)
 
     def grammars_bound(self, cpu_s: float = FOLLOW_CPU_S) -> None:
-        """End calls whose grammar takes longer to be followed; called once, before the first request."""
+        """End calls whose grammar takes longer to be followed."""
         budget_install(cpu_s)
         bounds_install()
-
-    def layers_flatten(self) -> tuple[int, bool]:
-        """Let the model's layers compute with less Python, where they are known; called once on a CPU.
-
-        Their number, and whether a decoding step is one call for all of them.
-        """
-        from gpu_runtime.engine.cpu.flat_layers import layers_flatten  # vLLM's Llama, for whoever serves one
-
-        return layers_flatten(self.model_runner.get_model())

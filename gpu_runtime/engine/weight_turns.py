@@ -2,7 +2,8 @@
 
 Requests for the weights that are served run side by side. One for other weights waits until those have ended; then the
 engine changes, and every request that waits for the new weights runs. Requests that come meanwhile wait behind them,
-whatever their weights, so that no one waits for ever.
+whatever their weights, so that no one waits for ever. While the engine is held, for a hand-over or to sleep, none
+begins.
 """
 
 import asyncio
@@ -16,15 +17,18 @@ Change = Callable[[Path | None], Awaitable[None]]
 
 
 class WeightTurns:
-    """``change`` makes the engine serve the weights of a folder, None for the base's, while no request runs."""
+    """``change`` makes the engine serve the weights of a folder, None for its own, while no request runs."""
 
     def __init__(self, change: Change) -> None:
         self._change = change
         self._served: Path | None = None
         self._is_known = True  # False after a change that failed: what is served then is not relied on
-        self._running = 0
+        self.running = 0  # requests
         self._waiting: deque[tuple[Path | None, asyncio.Future[None]]] = deque()
         self._changing: asyncio.Future[None] | None = None
+        self.is_held = False
+        self._ended = asyncio.Event()  # set while no request runs and nothing changes
+        self._ended.set()
 
     @property
     def waiting(self) -> int:
@@ -40,9 +44,21 @@ class WeightTurns:
         finally:
             self._leave()
 
+    async def hold(self, *, keeps: bool) -> None:
+        """Let no request begin until ``release``; return once those that run have ended, or at once if it ``keeps``
+        them."""
+        self.is_held = True
+        if not keeps:
+            await self._ended.wait()
+
+    def release(self) -> None:
+        """Requests begin again."""
+        self.is_held = False
+        self._advance()
+
     async def _enter(self, weights: Path | None) -> None:
-        if not self._waiting and self._changing is None and self._serves(weights):
-            self._running += 1
+        if not self._waiting and self._serves(weights):
+            self._begin()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((weights, turn))
@@ -54,29 +70,38 @@ class WeightTurns:
                 self._leave()
             raise
 
+    def _begin(self) -> None:
+        self.running += 1
+        self._ended.clear()
+
     def _leave(self) -> None:
-        self._running -= 1
+        self.running -= 1
+        if not self.running:
+            self._ended.set()
         self._advance()
 
     def _serves(self, weights: Path | None) -> bool:
-        return self._is_known and weights == self._served
+        return not self.is_held and self._changing is None and self._is_known and weights == self._served
 
     def _advance(self) -> None:
         while self._waiting and self._waiting[0][1].done():  # cancelled
             self._waiting.popleft()
-        if not self._waiting or self._changing is not None:
+        if not self._waiting or self._changing is not None or self.is_held:
             return
         wanted = self._waiting[0][0]
         if self._serves(wanted):
             self._grant(wanted, None)
-        elif not self._running:
+        elif not self.running:
+            self._ended.clear()
             self._changing = asyncio.ensure_future(self._change(wanted))
             self._changing.add_done_callback(partial(self._changed, wanted))
 
     def _changed(self, weights: Path | None, change: asyncio.Future[None]) -> None:
         error = asyncio.CancelledError() if change.cancelled() else change.exception()
         self._served, self._is_known, self._changing = weights, error is None, None
-        self._grant(weights, error)
+        self._ended.set()
+        if error is not None or not self.is_held:
+            self._grant(weights, error)
         self._advance()
 
     def _grant(self, weights: Path | None, error: BaseException | None) -> None:
@@ -90,6 +115,6 @@ class WeightTurns:
             elif error is not None:
                 turn.set_exception(error)
             else:
-                self._running += 1
+                self._begin()
                 turn.set_result(None)
         self._waiting = rest

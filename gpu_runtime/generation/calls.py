@@ -58,7 +58,7 @@ class Recorder(Protocol):
 class Calls:
     """The calls in flight of one session. ``on_fault`` is called with the fault when the engine is lost.
 
-    No call has a clock of its own: kept in flight, it is silent for as long as a step lasts. engine/watched.py has one.
+    No call has a clock: kept in flight, it is silent for as long as a step lasts. Engines have (engine/replicas.py).
     """
 
     def __init__(

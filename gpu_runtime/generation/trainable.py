@@ -3,7 +3,7 @@
 Temperature divides the logits, in the engine and in the trainer. What else changes the distribution (a truncation, a
 penalty, a bias) is known to the engine alone, and is for episodes that are evaluated. What only ends an answer
 (stop_token_ids, ignore_eos) changes no log-probability. Of what forbids tokens (a grammar, min_tokens) the ids that it
-left are recorded with each token (engine/allowed_recorder.py), and the trainer renormalises over them.
+left are recorded with each token (engine/grammars/allowed_recorder.py), and the trainer renormalises over them.
 """
 
 from typing import Any

@@ -12,7 +12,6 @@ from gpu_runtime.archive.on_failure import archive_on_failure
 from gpu_runtime.background import until_one_fails
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.engine.replicas import Replicas
-from gpu_runtime.engine.watched import WatchedEngine
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.episodes.progress import episodes_follow
@@ -55,13 +54,13 @@ async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
         with handover_folder(session.config.session_id, assignment.engine_nodes) as handover:
             reading, opened = tokenizer_reading(assignment.base_model_path), open_engine_and_trainer(session)
             async with reading as read, weights_fetched(session) as weights, opened as (engine, trainer, comparison):
-                watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
+                watched = Replicas.of(engine)
                 loaded = Loaded(watched, trainer, comparison, handover, weights)
                 yield parts_build(session, journal, archive, watched, loaded, await read)
 
 
 def parts_build(
-    session: Session, journal: Journal, archive: Archive, engine: Replicas | WatchedEngine, loaded: Loaded,
+    session: Session, journal: Journal, archive: Archive, engine: Replicas, loaded: Loaded,
     tokenizer: Tokenizer,
 ) -> "EpisodeParts":  # fmt: skip
     """Every part that needs no loading. Raises ModelUnsupported."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gpu_runtime.engine.watched import WatchedEngine
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.gateway.serving import ServedModel
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.loading.both import may_load, open_engine
@@ -20,7 +20,7 @@ async def serving_open(session: Session) -> AsyncIterator["ServingParts"]:
     session.status.begin(Phase.LOADING, "loading the engine")
     may_load(session)
     async with open_engine(session) as loaded:
-        engine = WatchedEngine(loaded)
+        engine = Replicas.of(loaded)
         engine.version = assignment.serves.step if assignment.serves else 0
         model = ServedModel(
             engine, renderer_load(assignment.base_model_path, assignment.config), assignment,
@@ -37,7 +37,7 @@ class ServingParts(Parts):
     """``engine`` and the ``model`` that it serves."""
 
     model: ServedModel
-    engine: WatchedEngine
+    engine: Replicas
 
     async def restore(self) -> int:
         """Nothing: the engine has loaded the weights that it serves."""

@@ -13,7 +13,6 @@ from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.engine.vllm_sampler import VllmSampler
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Engine, Trainer
 from gpu_runtime.model_interfaces import ModelTrainer
@@ -94,15 +93,11 @@ async def open_sampler_and_trainer(session: Session) -> AsyncIterator[tuple[Samp
         model, config, placement.device, gpus=placement.trainer_gpus, on_progress=session.status.advance
     )
 
-    async def start() -> VllmSampler:
-        return await VllmSampler.start(
-            model,
-            config,
-            placement.device,
-            gpus=placement.engines()[0],
-            shares_device=placement.shared,
-            memory_share=devices.memory_share,
-        )
+    async def start() -> VllmEngine:
+        return await VllmEngine.start(
+            model, config, placement.device, adapters=True, gpus=placement.engines()[0],
+            shares_device=placement.shared, memory_share=devices.memory_share,
+        )  # fmt: skip
 
     try:
         async with engine_loaded(start, trainer.ready, shared=placement.shared) as (engine, loading):

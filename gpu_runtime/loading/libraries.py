@@ -37,7 +37,7 @@ def _import() -> None:
         vllm_import("cpu")
         import vllm.renderers.hf  # noqa: F401 - which vLLM imports with the first tokenizer
 
-        import gpu_runtime.engine.over_nodes.front
+        import gpu_runtime.engine.front
         import gpu_runtime.rendering.transformers_tokenizer  # noqa: F401
         from gpu_runtime.native.compiled import kernels_compile
 

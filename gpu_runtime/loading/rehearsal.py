@@ -103,7 +103,7 @@ class _Rehearsal:
         is_rounded = self.trainer.dtype != "float32"
         answer = ANSWER_ROUNDED if is_rounded else ANSWER
         prompts = probe_prompts(self.fields, self.engine.context_length, answer)
-        parts = self.engine.parts if isinstance(self.engine, Replicas) else (self.engine,)
+        parts = Replicas.of(self.engine).parts
         # All prompts at once: a decoding step of a few sequences takes as long as that of one.
         samples_of = [await asyncio.gather(*(sample(part, prompt, answer) for prompt in prompts)) for part in parts]
         stale: str | None = None
@@ -198,7 +198,7 @@ async def _compare_models(
 ) -> list[Datum]:  # fmt: skip
     """What the engine sampled, as data that train it. Raises EngineTrainerMismatch."""
     orders = [
-        SampleOrder(prompt_ids=prompt, max_tokens=ANSWER, seed=1, ignore_end=True, adapter=adapter)
+        SampleOrder(prompt, SamplingOptions(max_tokens=ANSWER, seed=1, ignore_eos=True), folder=adapter)
         for prompt in prompts
     ]
     answers = [result.answers[0] for result in await asyncio.gather(*map(engine.sample, orders))]

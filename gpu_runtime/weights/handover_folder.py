@@ -29,6 +29,11 @@ def handover_part(folder: Path, node: int) -> Path:
     return folder / f"node-{node}" if node else folder
 
 
+def folder_is_whole(folder: Path | None) -> bool:
+    """Whether it is a Hugging Face folder, and neither an adapter's nor one through which weights pass."""
+    return folder is not None and (folder / "config.json").is_file()
+
+
 def _place(nodes: int) -> Path:
     if nodes > 1:
         return Path(os.environ["TINKERSCRIPT_RUNTIME_DIR"])

@@ -20,9 +20,8 @@ DECORATORS = ["@app.command", "@*validator*", "@*serializer*", "@receiver*", "@*
 EXPECTED = {
     "__getattr__", "__dir__",  # of a module: Python calls them
     # called or read by Django and vLLM
-    "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "take_model", "domain",
-    "adapters_set_right", "seeds_set_right", "grammars_bound", "prompt_rows_set", "raw_logprobs_set", "bgmv_shrink",
-    "sampling_set", "base_prompts_set", "add_lora_logits",
+    "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "domain",
+    "worker_prepare", "bgmv_shrink", "add_lora_logits",
     # set on objects of libraries, which read them
     "login", "should_exit", "row_factory", "use_cache", "retries", "pre_tokenizer", "bos_token", "eos_token",
     "pad_token", "bos_token_id", "eos_token_id", "pad_token_id", "model_max_length", "argtypes", "restype",

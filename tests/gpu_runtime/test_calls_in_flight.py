@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_runtime.engine.watched import WatchedEngine
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.gateway.tinker.dialects import ForgottenCalls
@@ -60,7 +60,7 @@ async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypat
     faults: list[RuntimeFault] = []
     renderer = Renderer(engine.tokenizer)
     calls = Calls(
-        ForgottenCalls(SimpleNamespace()), WatchedEngine(engine), renderer, SessionConfig(max_context_length=512),
+        ForgottenCalls(SimpleNamespace()), Replicas([engine]), renderer, SessionConfig(max_context_length=512),
         on_fault=faults.append,
     )  # fmt: skip
     episode = OpenEpisode(id="e", eval=True, group_key="", begun_at=0.0, deadline_at=1e12, last_seen=0.0)
@@ -82,7 +82,7 @@ async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypat
 async def test_an_engine_that_sleeps_by_order_is_not_stuck(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = FakeEngine(LightTokenizer(model))
     engine.hang = True
-    watched = WatchedEngine(engine)
+    watched = Replicas([engine])
     stream = watched.generate("kept", engine.encode("hello"), SamplingOptions(max_tokens=8))
     await anext(stream)
     monkeypatch.setitem(DEADLINES_S, Phase.GENERATION, -1.0)

@@ -2,6 +2,7 @@
 restart repeats."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -62,7 +63,7 @@ def engine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vllm_process, "ENDS_S", 0.0)
     for name in ("GrammarCompiler", "GrammarTrial"):
         monkeypatch.setattr(vllm_engine, name, lambda _: None)
-    return lambda **fails: VllmEngine(Llm(**fails), 256, shares_device=True, memory_share=0.5)
+    return lambda **fails: VllmEngine(Llm(**fails), Path("model"), 256, shares_device=True, memory_share=0.5)
 
 
 async def test_a_wake_without_memory_is_final_and_has_both_numbers(engine) -> None:

@@ -154,9 +154,9 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     assert await waiting == (pytest.approx(before, abs=1e-4), {0}), "it woke with the weights as they were"
 
     during = asyncio.create_task(sample(engine, "in flight", tokens=200))
-    await eventually(lambda: engine.calls_in_flight)
+    await eventually(lambda: engine.turns.running)
     handover = asyncio.create_task(engine.load_weights(other_weights(tmp_path / "model", tmp_path / "other"), 1))
-    await eventually(lambda: not engine.open_for_calls.is_set())
+    await eventually(lambda: engine.turns.is_held)
     late = asyncio.create_task(sample(engine, "came during the hand-over"))
     await handover
     logprobs, versions = await during
@@ -173,7 +173,7 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     assert core != os.getpid()
 
     doomed = asyncio.create_task(sample(engine, "doomed", tokens=240))
-    await eventually(lambda: engine.calls_in_flight)
+    await eventually(lambda: engine.turns.running)
     os.kill(core, signal.SIGKILL)
     with pytest.raises(EngineDead, match="the engine's process was killed while generating"):
         await asyncio.wait_for(doomed, 60)

@@ -34,7 +34,7 @@ class Core:
 
 @pytest.fixture
 def core(monkeypatch) -> Core:
-    from gpu_runtime.engine.over_nodes import front
+    from gpu_runtime.engine import front
 
     core = Core()
     monkeypatch.setattr(front.Executor, "get_class", lambda config: None)
@@ -51,7 +51,7 @@ def core(monkeypatch) -> Core:
 
 
 def test_the_tokenizer_is_read_while_the_processes_load(core: Core) -> None:
-    from gpu_runtime.engine.over_nodes.front import EngineCoreClient, async_llm, front_start
+    from gpu_runtime.engine.front import EngineCoreClient, async_llm, front_start
 
     llm: Any = front_start(SimpleNamespace(), keeps_times=False)  # type: ignore[arg-type]
     assert (llm.renderer, llm.engine_core) == ("tokenizer", core)
@@ -61,7 +61,7 @@ def test_the_tokenizer_is_read_while_the_processes_load(core: Core) -> None:
 
 def test_what_the_reading_writes_is_not_in_the_configuration_that_the_processes_get(core: Core, monkeypatch) -> None:
     """vLLM keeps in it what it has found out; a dictionary that grows while it is pickled ends the start."""
-    from gpu_runtime.engine.over_nodes import front
+    from gpu_runtime.engine import front
 
     config = SimpleNamespace(model_config=SimpleNamespace())
     given: list[Any] = []
@@ -82,7 +82,7 @@ def test_what_the_reading_writes_is_not_in_the_configuration_that_the_processes_
 
 
 def test_processes_whose_tokenizer_cannot_be_read_are_ended(core: Core, monkeypatch) -> None:
-    from gpu_runtime.engine.over_nodes import front
+    from gpu_runtime.engine import front
 
     def broken(_: Any) -> None:
         core.read(_)

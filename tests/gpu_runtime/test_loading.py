@@ -92,7 +92,7 @@ class LateEngine:
     ("module", "opened", "trainer", "engine"),
     [
         (loading_module, opened_session, "TrainerRanks", "VllmEngine"),
-        (loading_module, opened_tinker, "ModelTrainerProcess", "VllmSampler"),
+        (loading_module, opened_tinker, "ModelTrainerProcess", "VllmEngine"),
     ],
     ids=["session", "Tinker session"],
 )
@@ -166,7 +166,7 @@ async def differs(*arguments: object) -> NoReturn:
 
 
 async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(monkeypatch) -> None:
-    parts = (("ModelTrainerProcess", TakingTrainer), ("VllmSampler", TakingTrainer), ("rehearse_models", differs))
+    parts = (("ModelTrainerProcess", TakingTrainer), ("VllmEngine", TakingTrainer), ("rehearse_models", differs))
     for name, value in parts:
         monkeypatch.setattr(loading_module, name, value)
     with pytest.raises(EngineTrainerMismatch, match="they differ"):
@@ -202,7 +202,7 @@ async def test_a_session_that_ends_while_its_trainer_loads_waits_for_nothing(mon
     async with asyncio.timeout(25):
         async with opened_session(make_assignment()) as (engine, trainer, _):
             pass
-    assert engine.closed and trainer.closed
+    assert engine.parts[0].closed and trainer.closed
 
 
 async def test_on_a_device_that_they_share_they_are_compared_before_the_engine_serves(monkeypatch) -> None:

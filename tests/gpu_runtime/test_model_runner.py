@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.engine import vllm_engine, vllm_process
+from gpu_runtime.engine import arguments, vllm_process
 from gpu_runtime.engine.model_runner import FIRST, METHODS, SWITCH, runner_refusal
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineUnsupported
@@ -74,7 +74,7 @@ async def test_an_environment_that_asks_for_the_second_is_refused_before_anythin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(SWITCH, "1")
-    monkeypatch.setattr(vllm_engine, "llm_start", lambda _: pytest.fail("it was started"))
+    monkeypatch.setattr(arguments, "_front", lambda _: pytest.fail("it was started"))
     with pytest.raises(EngineUnsupported, match=f"{SWITCH} is '1'.*unset it"):
         await VllmEngine.start("model", SessionConfig(), "cpu")
 
@@ -88,7 +88,7 @@ class StartedLlm:
         self.runner, self.asked, self.ends = runner, list[str](), 0
         self.vllm_config = SimpleNamespace(model_config=SimpleNamespace(get_vocab_size=lambda: 100))
 
-    async def collective_rpc(self, name: str) -> list[str]:
+    async def collective_rpc(self, name: str, args: tuple[None]) -> list[str]:
         """As of two workers, of which one is right."""
         self.asked.append(name)
         return ["", runner_refusal(self.runner)]
@@ -99,9 +99,9 @@ class StartedLlm:
 
 async def test_an_engine_whose_worker_has_the_second_is_ended_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     llm = StartedLlm(runners()[1])
-    monkeypatch.setattr(vllm_engine, "engine_config", lambda *_, **__: None)
-    monkeypatch.setattr(vllm_engine, "llm_start", lambda _: llm)
+    monkeypatch.setattr(arguments, "engine_config", lambda *_, **__: None)
+    monkeypatch.setattr(arguments, "_front", lambda _: llm)
     with pytest.raises(EngineUnsupported, match="another part than it is written for") as refused:
         await VllmEngine.start("model", SessionConfig(), "cpu")
     assert refused.value.code == "engine_unsupported" and "variables" in refused.value.hint
-    assert llm.ends == 1 and llm.asked == ["runner_refusal"], "nothing of ours was put into it"
+    assert llm.ends == 1 and llm.asked == ["worker_prepare"]

@@ -52,7 +52,7 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
     opened = both.open_engine_and_trainer(session_of(assignment, lambda: progress.append(1)))
     async with opened as (engine, trainer, comparison):
         await comparison.passed()  # they were compared three times, with hand-overs
-        parts = engine.parts if isinstance(engine, Replicas) else (engine,)
+        parts = Replicas.of(engine).parts
         assert len(parts) == engines and len(progress) > engines
         assert [part.context_length for part in parts] == [256] * engines
         before = [await greedy(part, "before") for part in parts]

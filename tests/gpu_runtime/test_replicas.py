@@ -179,16 +179,21 @@ def starts(engines: list[FakeEngine], order: list[str], failing: int | None = No
     return [start_of(number, engine) for number, engine in enumerate(engines)]
 
 
-async def test_one_engine_is_itself_and_several_start_one_after_the_other(engines: list[FakeEngine]) -> None:
+async def test_one_engine_or_several_are_one_and_start_one_after_the_other(engines: list[FakeEngine]) -> None:
     order: list[str] = []
     advanced: list[int] = []
-    assert await engines_start(starts(engines[:1], order), on_progress=lambda: advanced.append(1)) is engines[0]
+    alone = await engines_start(starts(engines[:1], order), on_progress=lambda: advanced.append(1))
+    assert alone.parts == (engines[0],)
     order.clear()
     found = await engines_start(starts(engines, order), on_progress=lambda: advanced.append(1))
-    assert isinstance(found, Replicas) and len(advanced) == 4
+    assert found.parts == tuple(engines) and len(advanced) == 4
     assert order == [f"{number} {what}" for number in range(3) for what in ("begins", "is ready")]
     assert found.context_length == engines[0].context_length
-    engines[0].close = engines[1].reach  # type: ignore[assignment, method-assign]  # raises: it takes an argument
+
+    async def fail() -> None:
+        raise TypeError
+
+    engines[0].close = fail  # type: ignore[method-assign]
     with pytest.raises(TypeError):
         await found.close()
     assert engines[1].closed and engines[2].closed, "the others end all the same"

@@ -18,9 +18,9 @@ def stacked(seed: int, rows: int, columns: int) -> torch.Tensor:
 @pytest.fixture
 def kernels() -> ModuleType:
     """Imported by a test and not above: what vLLM imports warns of its own future."""
-    from gpu_runtime.engine.adapters import worker
+    from gpu_runtime.engine.cpu import adapter_kernels
 
-    return worker
+    return adapter_kernels
 
 
 def test_a_row_without_an_adapter_gets_nothing_of_the_last_one(kernels: ModuleType) -> None:
@@ -49,9 +49,11 @@ def test_logits_get_the_part_of_their_rows_own_adapter(kernels: ModuleType, samp
 
 
 def test_on_a_gpu_a_prompt_is_scored_without_the_heads_of_the_sequences_beside_it(
-    kernels: ModuleType, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
+
+    from gpu_runtime.engine.prompt_rows import base_prompts_install
 
     added: list[str] = []
     monkeypatch.setattr(PunicaWrapperGPU, "add_lora_logits", lambda _wrapper, rows: added.append(rows))
@@ -65,7 +67,7 @@ def test_on_a_gpu_a_prompt_is_scored_without_the_heads_of_the_sequences_beside_i
             return "scores"
 
     runner = Runner()
-    kernels.base_prompts_install(runner)
+    base_prompts_install(runner)
     wrapper.add_lora_logits("sampled rows")
     assert runner._get_prompt_logprobs_dict(False) == "scores"  # noqa: SLF001 - vLLM's
     with pytest.raises(RuntimeError):

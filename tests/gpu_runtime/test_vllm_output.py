@@ -8,8 +8,11 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from gpu_runtime.engine.samples import sample_make
 from gpu_runtime.engine.vllm_output import delta_of, engine_parameters
+from gpu_runtime.errors import RequestRefused
 from gpu_runtime.interfaces import SamplingOptions
+from gpu_runtime.sampler_interfaces import SampleOrder
 
 ASKED = SamplingOptions(
     max_tokens=9, temperature=0.7, top_p=0.8, stop=("END",), seed=5, top_logprobs=2, top_k=4, min_p=0.1,
@@ -24,7 +27,7 @@ OTHERWISE = {"top_logprobs", "json_schema", "structural_tag", "for_training", "e
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     params = ModuleType("vllm.sampling_params")
     params.SamplingParams = params.StructuredOutputsParams = lambda **given: SimpleNamespace(**given)
-    params.RequestOutputKind = SimpleNamespace(DELTA="delta")
+    params.RequestOutputKind = SimpleNamespace(DELTA="delta", FINAL_ONLY="final")
     monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm"))
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", params)
 
@@ -82,3 +85,34 @@ def test_an_end_says_whether_a_stop_string_made_it() -> None:
     by_text = delta_of(output([{1: -1.0}], ids=[1], finish_reason="stop", stop_reason="END"), 0, options)
     by_token = delta_of(output([{1: -1.0}], ids=[1], finish_reason="stop", stop_reason=11), 0, options)
     assert [(each.finish_reason, each.stop_reason) for each in (by_text, by_token)] == [("stop", "END"), ("stop", None)]
+
+
+class Asked:
+    """One request after another: answers the most that a request asks for."""
+
+    def __init__(self) -> None:
+        self.parameters: list[SimpleNamespace] = []
+
+    async def last(self, order: SampleOrder, parameters: SimpleNamespace) -> SimpleNamespace:
+        self.parameters.append(parameters)
+        logprob = SimpleNamespace(logprob=-1.0)
+        fields = {"text": "", "finish_reason": "stop", "stop_reason": None}
+        answer = SimpleNamespace(token_ids=[7], logprobs=[{7: logprob}], **fields)
+        prompt = None if parameters.prompt_logprobs is None else [None, {5: SimpleNamespace(logprob=-0.25)}]
+        return SimpleNamespace(outputs=[answer] * parameters.n, prompt_logprobs=prompt, num_cached_tokens=1)
+
+
+async def test_a_prompt_is_scored_once_however_many_answers_it_has() -> None:
+    asked, options = Asked(), SamplingOptions(max_tokens=4, prompt_logprobs=0, stop=("END",), seed=3)
+    outcome = await sample_make(SampleOrder((4, 5), options, num_samples=3), asked.last, 6, on_cpu=False)
+    assert sorted((each.n, each.prompt_logprobs) for each in asked.parameters) == [(1, 0), (3, None)]
+    many = next(each for each in asked.parameters if each.n == 3)
+    assert (many.output_kind, many.include_stop_str_in_output, many.detokenize, many.seed) == ("final", True, True, 3)
+    assert [(each.token_ids_T, each.logprobs_T, each.version) for each in outcome.answers] == [((7,), (-1.0,), 6)] * 3
+    assert (outcome.prompt_logprobs_P, outcome.cached_tokens) == (({}, {5: -0.25}), 1)
+
+
+async def test_named_tokens_of_a_prompt_are_refused_by_name_on_a_gpu() -> None:
+    order = SampleOrder((4, 5), SamplingOptions(max_tokens=4), prompt_targets_R=((5,),))
+    with pytest.raises(RequestRefused, match="target_prompt_logprobs and prompt_alt_tokens_k"):
+        await sample_make(order, Asked().last, 0, on_cpu=False)

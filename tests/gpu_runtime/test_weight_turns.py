@@ -91,3 +91,32 @@ async def test_one_that_is_cancelled_as_its_turn_comes_gives_it_back() -> None:
     await asyncio.gather(running, waiting, return_exceptions=True)
     await asyncio.wait_for(engine.request(B), 25)
     assert engine.changes[-1] == B
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+async def test_while_the_engine_is_held_no_request_begins(keeps: bool) -> None:
+    engine, ends = Engine(), asyncio.Event()
+    running = asyncio.create_task(engine.request(None, ends))
+    await settle()
+    hold = asyncio.create_task(engine.turns.hold(keeps=keeps))
+    waiting = [asyncio.create_task(engine.request(each)) for each in (None, A)]
+    await settle()
+    assert hold.done() == keeps and engine.running == 1, "those that run are kept, or waited for"
+    ends.set()
+    await asyncio.wait_for(asyncio.gather(running, hold), 25)
+    await settle()
+    assert engine.running == 0 and engine.turns.waiting == 2 and engine.changes == []
+    engine.turns.release()
+    await asyncio.wait_for(asyncio.gather(*waiting), 25)
+    assert engine.changes == [A]
+
+
+async def test_a_change_under_way_ends_before_the_engine_is_held() -> None:
+    engine = Engine()
+    first = asyncio.create_task(engine.request(A))
+    await asyncio.sleep(0)
+    hold = asyncio.create_task(engine.turns.hold(keeps=False))
+    await asyncio.wait_for(hold, 25)
+    assert engine.changes == [A] and not first.done(), "its turn comes with the release"
+    engine.turns.release()
+    await asyncio.wait_for(first, 25)

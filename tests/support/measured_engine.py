@@ -9,7 +9,7 @@ from gpu_runtime.engine.replicas import Replicas
 
 def engines_of(engine: Any) -> Sequence[Any]:
     """The VllmEngine, or those of Replicas."""
-    return [part._engine for part in engine.parts] if isinstance(engine, Replicas) else [engine]  # noqa: SLF001
+    return Replicas.of(engine).parts
 
 
 def worker_memory(worker: Any) -> dict[str, int]:

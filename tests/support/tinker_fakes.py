@@ -12,7 +12,7 @@ from gpu_runtime.errors import CheckpointDeleted, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, InvalidTrainingInput, LoraConfig, LossConfig
-from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
+from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from support.fakes import FakeEngine, Reach, pass_by
 from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
 
@@ -141,49 +141,46 @@ class FakeSamplerEngine:
     async def sample(self, order: SampleOrder) -> SampleOutcome:
         self.orders.append(order)
         await self.reach("sample")
-        weights = (order.adapter / "adapter.json").read_text() if order.adapter else "base"
-        weights = (order.weights / "config.json").read_text() if order.weights else weights
+        weights, options = weights_text(order.folder) or "base", order.options
         answers = []
         for index in range(order.num_samples):
-            seed = None if order.seed is None else order.seed + index
+            seed = None if options.seed is None else options.seed + index
             stream = hashlib.sha256(
                 repr((order.prompt_ids, weights, seed, len(self.orders) if seed is None else 0)).encode()
             )
             made = self.answer(order.prompt_ids, seed) if self.answer else list(stream.digest())
-            ids = made[: order.max_tokens]
-            stopped = next((place for place, token in enumerate(ids) if token in order.stop_token_ids), None)
+            ids = made[: options.max_tokens]
+            stopped = next((place for place, token in enumerate(ids) if token in options.stop_token_ids), None)
             ids = ids if stopped is None else ids[: stopped + 1]
-            scores = tuple(-token / 64 / max(order.temperature, 0.1) for token in ids)
-            top = tuple(((token, score), (token + 1, score - 1)) for token, score in zip(ids, scores, strict=True))
-            answers.append(SampledAnswer(tuple(ids), scores, stopped is not None, top if order.top_logprobs else ()))
+            scores = tuple(-token / 64 / max(options.temperature, 0.1) for token in ids)
+            top = tuple({token: score, token + 1: score - 1} for token, score in zip(ids, scores, strict=True))
+            reason, shown = "length" if stopped is None else "stop", top if options.top_logprobs else ()
+            answers.append(Delta("", tuple(ids), scores, 0, reason, shown))
         prompt = order.prompt_ids
-        scores_P = (None, *(-token / 64 for token in prompt[1:])) if order.prompt_top is not None else None
-        top_P = tuple(((token, -0.5),) for token in prompt) if order.prompt_top else ()
+        scores_P = ({}, *({token: -token / 64} for token in prompt[1:])) if options.prompt_logprobs is not None else ()
         targets_R = tuple(tuple(-token / 64 for token in row) for row in order.prompt_targets_R)
         draws_R = tuple(
             tuple((token + at, -token / 64) for at in range(order.prompt_draws))
             for token in prompt[1:] if order.prompt_draws
         )  # fmt: skip
-        return SampleOutcome(tuple(answers), scores_P, top_P, targets_R, draws_R, cached_tokens=len(prompt) - 1)
+        return SampleOutcome(tuple(answers), scores_P, targets_R, draws_R, cached_tokens=len(prompt) - 1)
 
     async def generate(
-        self,
-        request_id: str,
-        prompt_ids: Sequence[int],
-        options: SamplingOptions,
-        *,
-        adapter: Path | None,
-        weights: Path | None,
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions, folder: Path | None = None
     ) -> AsyncIterator[Delta]:
         assert self.words is not None, "this test streams nothing"
         under = copy.copy(self.words)  # with the same script and the same log
-        under.weights_text = (adapter / "adapter.json").read_text() if adapter else ""
-        under.weights_text += (weights / "config.json").read_text() if weights else ""
+        under.weights_text = weights_text(folder)
         async for delta in under.generate(request_id, prompt_ids, options):
             yield delta
 
     async def close(self) -> None:
         self.dead = True
+
+
+def weights_text(folder: Path | None) -> str:
+    """What FakeModelTrainer left in a sampler's folder: of an adapter, or of all weights."""
+    return "" if folder is None else next(folder.glob("[ac]*.json")).read_text()
 
 
 class FolderStore:

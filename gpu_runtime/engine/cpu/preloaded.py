@@ -6,7 +6,7 @@ from importlib import import_module
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.uncollected import uncollected
 
-# What the engine's process and the trainer's ranks import. Not engine/vllm_worker.py, which changes vLLM as it is
+# What the engine's process and the trainer's ranks import. Not engine/cpu/worker.py, which changes vLLM as it is
 # imported, but what it needs; and what vLLM imports only as it loads a model.
 IMPORTED = (
     "vllm.v1.engine.core",
@@ -19,6 +19,7 @@ IMPORTED = (
     "gpu_runtime.engine.cpu.seeded_prompts",
     "gpu_runtime.engine.executors",
     "gpu_runtime.engine.raw_logprobs",
+    "gpu_runtime.weights.packed_loader",
     "gpu_runtime.weights.vllm_receiver",
     "gpu_runtime.training.trainer",
 )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from gpu_runtime.engine.raw_logprobs import SAMPLE
+
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-SAMPLE = "sample_tokens"  # the runner's method that samples a batch, in vLLM 0.32
 
 
 def seeds_keep(runner: "GPUModelRunner") -> None:

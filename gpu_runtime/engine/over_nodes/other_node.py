@@ -6,10 +6,10 @@ from multiprocessing import Pipe, get_context
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpu_runtime.engine.arguments import engine_config
 from gpu_runtime.engine.vllm_process import child_variables, vllm_import
 from gpu_runtime.errors import PlacementImpossible
 
-from .arguments import engine_config
 from .part import EnginePart, network_choose
 from .queue_keys import queues_protect
 

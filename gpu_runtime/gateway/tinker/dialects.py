@@ -26,7 +26,6 @@ from gpu_runtime.gateway.http import check_relay_key
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.sample_orders import folder_is_whole
 from gpu_runtime.gateway.tinker.sampling import STALL_S
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
@@ -150,9 +149,7 @@ class SamplerSource:
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncGenerator[Delta, None]:
-        is_whole = folder_is_whole(self.folder)
-        adapter, weights = (None, self.folder) if is_whole else (self.folder, None)
-        stream = self.engine.generate(request_id, prompt_ids, options, adapter=adapter, weights=weights)
+        stream = self.engine.generate(request_id, prompt_ids, options, self.folder)
         began, tokens = time.monotonic(), 0
         with snapshot_held(self.folder):
             async with aclosing(stream):

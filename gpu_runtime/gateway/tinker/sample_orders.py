@@ -7,6 +7,7 @@ from typing import Any
 from gpu_runtime.gateway.tinker import prompt_targets
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample
+from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 
 
@@ -30,31 +31,21 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
         )
     strings, token_ids = _stops(options.stop, engine.vocabulary_size)
     targets = prompt_targets.rows_read(sample, len(prompt), engine.vocabulary_size)
-    is_whole = folder_is_whole(folder)
     scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
-    return SampleOrder(
-        prompt_ids=prompt,
+    seed = None if options.seed is None else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed)
+    asked = SamplingOptions(
         max_tokens=max(1, room if options.max_tokens is None else options.max_tokens),
-        num_samples=sample.num_samples,
         temperature=options.temperature,
         top_p=options.top_p,
-        top_k=options.top_k or -1,
-        seed=None if options.seed is None else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed),
+        top_k=max(0, options.top_k or 0),
+        seed=seed,
         stop=strings,
         stop_token_ids=token_ids,
-        ignore_end=options.stop == [],
+        ignore_eos=options.stop == [],
         top_logprobs=sample.topk_sample_logprobs,
-        prompt_top=sample.topk_prompt_logprobs if scored else None,
-        prompt_targets_R=targets,
-        prompt_draws=sample.prompt_alt_tokens_k,
-        adapter=None if is_whole else folder,
-        weights=folder if is_whole else None,
+        prompt_logprobs=sample.topk_prompt_logprobs if scored else None,
     )
-
-
-def folder_is_whole(folder: Path | None) -> bool:
-    """Whether it holds weights that stand in for the base's, and no adapter."""
-    return folder is not None and (folder / "config.json").is_file()
+    return SampleOrder(prompt, asked, sample.num_samples, targets, sample.prompt_alt_tokens_k, folder)
 
 
 def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:

@@ -96,7 +96,7 @@ async def test_adapters_snapshots_are_kept_up_to_a_bound_those_that_are_sampled_
             used = await wire.do("asample", sample(number, sampling_session_id=names[0]))
             assert len(tokens(used)) == 1
             if number == 0:
-                size = sum(file.stat().st_size for file in wire.engine.orders[0].adapter.iterdir())
+                size = sum(file.stat().st_size for file in wire.engine.orders[0].folder.iterdir())
                 monkeypatch.setattr(
                     f"gpu_runtime.gateway.tinker.snapshots.{bound}", 2 if "BYTES" not in bound else 2 * size
                 )
@@ -146,13 +146,13 @@ async def test_an_adapters_snapshot_stays_as_it_was_and_the_base_is_beside_it(wi
         await wire.do("forward_backward", training(2))
         await wire.do("optim_step", step(3))
         second = await wire.do("save_weights_for_sampler", save | {"seq_id": 4, "sampling_session_seq_id": 1})
-        assert wire.engine.orders[-1].adapter is not None
+        assert wire.engine.orders[-1].folder is not None
         await wire.do("asample", sample(1, **snapshot))
-        assert wire.engine.orders[-1].adapter == wire.engine.orders[-2].adapter
+        assert wire.engine.orders[-1].folder == wire.engine.orders[-2].folder
         await wire.do("asample", sample(0, **(fixed | {"sampling_session_id": second["sampling_session_id"]})))
-        assert wire.engine.orders[-1].adapter != wire.engine.orders[-2].adapter
+        assert wire.engine.orders[-1].folder != wire.engine.orders[-2].folder
         await wire.do("asample", sample(0))
-        assert wire.engine.orders[-1].adapter is None
+        assert wire.engine.orders[-1].folder is None
     async with wire_open() as wire:  # a runtime after a kill has the snapshots still
         assert tokens(await wire.do("asample", sample(0, **snapshot))) == before
 
@@ -165,8 +165,7 @@ async def test_every_in_flight_sampler_of_a_model_follows_its_last_save(wire_ope
     async def sampled(wire: Wire) -> Path:
         fixed = {"sampling_params": {"max_tokens": 5}, "sampling_session_id": names[0]}
         await wire.do("asample", sample(len(wire.engine.orders), **fixed))
-        order = wire.engine.orders[-1]
-        folder = order.adapter or order.weights
+        folder = wire.engine.orders[-1].folder
         assert folder is not None
         return folder
 
@@ -201,9 +200,9 @@ async def test_a_saved_training_state_is_sampled_as_a_snapshot_of_it_is(wire_ope
             await wire.do("asample", sample(number, sampling_session_id=of_state, **fixed))
         await wire.do("asample", sample(0, sampling_session_id=snapshot, **fixed))
         first, again, direct = wire.engine.orders
-        assert first == replace(again, seed=first.seed) and wire.trainer.calls.count("export_state") == 1
-        assert [order.weights is None for order in (first, direct)] == [rank > 0] * 2
-        folders = [order.adapter or order.weights for order in (first, direct)]
+        assert first == replace(again, options=replace(again.options, seed=first.options.seed))
+        assert wire.trainer.calls.count("export_state") == 1
+        folders = [order.folder for order in (first, direct)]
         assert len({(folder / ("adapter.json" if rank else "config.json")).read_text() for folder in folders}) == 1
 
 
@@ -286,10 +285,10 @@ async def test_stops_as_the_wire_says_them(wire_open: Open) -> None:
         plain = tokens(await wire.do("asample", sample(0, sampling_params={"max_tokens": 9, "seed": 3})))[0]
         for number, stop in enumerate(["end", ["a", "b"], [plain[2]], [], None], start=1):
             await wire.do("asample", sample(number, sampling_params={"max_tokens": 9, "seed": 3, "stop": stop}))
-        orders = wire.engine.orders[1:]
-        assert [order.stop for order in orders] == [("end",), ("a", "b"), (), (), ()]
-        assert [order.stop_token_ids for order in orders] == [(), (), (plain[2],), (), ()]
-        assert [order.ignore_end for order in orders] == [False, False, False, True, False]
+        asked = [order.options for order in wire.engine.orders[1:]]
+        assert [each.stop for each in asked] == [("end",), ("a", "b"), (), (), ()]
+        assert [each.stop_token_ids for each in asked] == [(), (), (plain[2],), (), ()]
+        assert [each.ignore_eos for each in asked] == [False, False, False, True, False]
 
 
 async def test_a_cancelled_sample_ends_and_one_of_an_earlier_runtime_is_gone(wire_open: Open) -> None:

@@ -49,4 +49,4 @@ async def test_a_lost_answer_to_a_save_is_asked_for_again_and_the_first_sampler_
         said, errors = await asyncio.wait_for(client.communicate(), 300)
     assert ended_well(client.returncode or 0, errors), errors.decode()[-2000:]
     assert json.loads(said) == {"lengths": [5, 5], "metrics": {"grad_norm": 1.0}}
-    assert len(saves) == 3 and engine.orders[0].adapter != engine.orders[1].adapter
+    assert len(saves) == 3 and engine.orders[0].folder != engine.orders[1].folder

@@ -1,0 +1,114 @@
+"""What vLLM is told of an engine of ours, the same on each of its nodes, and how its processes are started."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
+from gpu_runtime.engine.over_nodes.others import OtherNodes
+from gpu_runtime.engine.over_nodes.part import EXECUTOR, EnginePart, part_options
+from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
+from gpu_runtime.errors import EngineDead, ModelUnsupported
+from gpu_runtime.health.notice import kept_from_children
+from gpu_runtime.weights.formats import AWAITED, PACKED
+from tinkerscript.processes.tracing import is_traced
+from tinkerscript.wire.config import SessionConfig
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+START_S = 900.0  # of an engine with a large model
+MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
+RANKS = (8, 16, 32, 64, 128, 256)  # for which vLLM has room to be made
+ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are read again from their folders
+
+
+def engine_arguments(
+    model_path: str, config: SessionConfig, device: str, *, adapters: bool = False, shares_device: bool = False,
+    tensor_parallel: int = 1, memory_share: float | None = None, part: EnginePart | None = None,
+    awaits_weights: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """The arguments of vLLM's AsyncEngineArgs, for an engine on this machine alone or for its ``part`` on this node.
+
+    ``adapters``: with room for those of ``config.lora_rank``. Such an engine never sleeps: samples come while models
+    are trained. ``awaits_weights``: it is handed its first weights, and reads none where it can do so. Raises
+    ModelUnsupported for weights of a type that adapters have not.
+    """
+    dtype = dtype_name(config, device)
+    if adapters and device != "cpu" and dtype == "float32":
+        raise ModelUnsupported(f"on a GPU vLLM computes adapters in bfloat16 and not in {dtype}: leave dtype at auto")
+    is_packed = device == "cpu" and tensor_parallel == 1 and part is None  # one whole model in one process
+    worker = "cpu.worker.CpuWorker" if device == "cpu" else "vllm_worker.EngineWorker"
+    of_adapters = {
+        "enable_lora": True,
+        "max_lora_rank": next(rank for rank in RANKS if rank >= config.lora_rank),
+        "max_loras": ADAPTERS_AT_ONCE,
+        "max_cpu_loras": ADAPTERS_IN_MEMORY,
+        "enable_sleep_mode": False,
+    }
+    return {
+        "model": model_path,
+        "dtype": dtype,
+        "max_model_len": config.max_context_length,
+        "seed": config.seed,
+        # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains nothing.
+        "enforce_eager": device == "cpu",
+        "max_num_seqs": 256,
+        "worker_extension_cls": f"gpu_runtime.engine.{worker}",
+        "generation_config": "vllm",  # sampling defaults come from the request, not from the model's folder
+        "logprobs_mode": "processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
+        "max_logprobs": MAX_COLUMNS,
+        "structured_outputs_config": {"backend": BACKEND},
+        "load_format": (AWAITED if awaits_weights else PACKED) if is_packed else "auto",
+        **placed(tensor_parallel=tensor_parallel, shares_device=shares_device, memory_share=memory_share),
+        **(of_adapters if adapters else {}),
+        **(part_options(part) if part else {}),
+    }
+
+
+def engine_config(
+    model_path: str, config: SessionConfig, device: str, *, part: EnginePart | None = None, **options: Any
+) -> "VllmConfig":
+    """vLLM's own configuration, of ``engine_arguments``. vLLM has been imported.
+
+    Raises ModelUnsupported; ValueError for a model that vLLM does not take.
+    """
+    # Here and not above: vLLM reads its environment when it is imported.
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.usage.usage_lib import UsageContext
+
+    arguments = AsyncEngineArgs(**engine_arguments(model_path, config, device, part=part, **options))
+    found = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT, headless=part is not None and part.rank > 0)
+    if part is not None:
+        vars(found.parallel_config)["distributed_executor_backend"] = EXECUTOR
+    return found
+
+
+async def llm_start(
+    model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (), others: OtherNodes | None = None,
+    **options: Any,
+) -> "AsyncLLM":  # fmt: skip
+    """vLLM's front of an engine of these ``options`` (engine_arguments), once its processes have loaded the model.
+
+    Raises EngineDead, EngineUnsupported, ModelUnsupported; over several nodes NodesDiffer, PlacementImpossible.
+    """
+    await asyncio.to_thread(vllm_import, device)
+    try:
+        found = engine_config(model_path, config, device, part=others.own if others else None, **options)
+        if others is not None:
+            await asyncio.to_thread(others.start)
+        with started_with(child_variables(device, gpus)):
+            async with asyncio.timeout(START_S):
+                return await asyncio.to_thread(kept_from_children()(_front), found)
+    except ValueError as refusal:  # of its configuration, before any process is started
+        raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
+    except (RuntimeError, TimeoutError) as error:
+        dead = EngineDead(f"the engine did not start: {error}")
+        raise (await others.cause(dead) if others is not None else dead) from error
+
+
+def _front(config: "VllmConfig") -> "AsyncLLM":
+    from .front import front_start
+
+    return front_start(config, keeps_times=is_traced())  # of each call: see call_spans
