@@ -16,6 +16,16 @@ const loop = await page("ui/loop-snippet.tsx");
 const calls = await page("ui/call-snippets.ts");
 const webhooks = await page("features/webhooks/receiver-snippet.ts");
 const checkpoints = await page("features/sessions/checkpoints/download-script.ts");
+const spoken = {
+  messages: [
+    { role: "system", content: "Be brief." },
+    { role: "user", content: "It's 3 + 4?" },
+    { role: "assistant", content: "7\n" },
+    { role: "user", content: "Sure?" },
+  ],
+  temperature: 0.5,
+  max_tokens: 16,
+};
 const body = { model: served?.model, messages: [{ role: "user", content: "It's 3 + 4?" }], temperature: 0.5, max_tokens: 16 };
 
 console.log(
@@ -30,6 +40,9 @@ console.log(
     tinker: keys.tinkerProgram(baseModel),
     call_key: calls.keySnippet(served?.key ?? ""),
     call_curl: calls.curlSnippet(served?.baseUrl ?? origin, body),
+    playground_curl: calls.curlSnippet(`${origin}/oai/api/v1`, { ...body, model: served?.id }, calls.PROJECT_KEY),
+    playground_python: calls.pythonSnippet(`${origin}/oai/api/v1`, { ...spoken, model: served?.id }, calls.PROJECT_KEY),
+    playground_policy: calls.policySnippet(session ?? "ses_none", spoken),
     call_python: calls.pythonSnippet(served?.baseUrl ?? origin, body),
     webhook_secret: webhooks.secretSnippet(webhookSecret ?? ""),
     webhook_receiver: webhooks.RECEIVER_SNIPPET,

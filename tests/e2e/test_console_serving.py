@@ -57,14 +57,20 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     expect(page.get_by_text("ended by stop")).to_be_visible()
     first = answers.first.inner_text()
     assert first and answers.first.locator("[data-heat]").count() > 0
+    page.get_by_label("Prompt", exact=True).fill("And about snow?")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("list", name="Earlier turns").get_by_role("listitem")).to_have_count(3)
+    expect(page.get_by_text("ended by stop")).to_be_visible()
     page.get_by_role("button", name="Add a column").click()
     expect(answers).to_have_count(2)
     expect(answers.nth(1)).to_have_attribute("aria-busy", "false")
     assert answers.nth(1).inner_text() == "", "what was asked before it was added is not asked of it"
+    page.get_by_role("button", name="New conversation").click()
+    page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_text("ended by stop")).to_have_count(2)
     assert answers.all_inner_texts() == [first, first], "the same model, greedily"
-    page.get_by_role("button", name="Open as curl or Python").first.click()
+    page.get_by_role("button", name="Open in code").first.click()
     expect(page.get_by_text('"content": "Tell me about rain."').first).to_be_visible()
     photograph(page, "playground")
     assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
@@ -98,6 +104,7 @@ def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(pag
     assert (said["begun"], said["open"], said["abandoned_by_reason"]) == (1, 0, {"playground": 1}), said
 
     page.route("**/openai/v1/chat/completions", lambda route: None)  # its answer never comes
+    page.get_by_label("Prompt", exact=True).fill("And of hail.")
     with page.expect_request("**/openai/v1/chat/completions"):  # the page knows the episode by now
         page.get_by_role("button", name="Ask").click()
     accounting = f"/v1/sessions/{session_id}/accounting"

@@ -135,6 +135,7 @@ def test_the_loop_of_a_session_that_waits_trains_it(loop_server: LoopServer, tmp
     session = loop_server.session(grpo_n=2, tasks_per_batch=4)
     snippets = shown(loop_server, session=session.id, grpoN=2)
     session.close(stop=False)
+    assert run(snippets["playground_policy"], tmp_path, variables=snippets["server_variables"], PYTHONPATH=ours).strip()
     run(snippets["loop_attach"], tmp_path, variables=snippets["server_variables"], PYTHONPATH=ours)
     path = f"/v1/sessions/{session.id}"
     assert loop_server.get(path)["policy_version"] >= 1
@@ -148,10 +149,14 @@ def test_the_calls_of_a_served_model_and_its_checkpoints_script_run(
     loop_server: LoopServer, tmp_path: Path, ours: str
 ) -> None:
     with tinkerscript.serve(BASE_MODEL, base_url=loop_server.url, api_key=loop_server.api_key) as served:
-        values = {"baseUrl": served.base_url, "key": served.api_key, "model": served.model}
+        values = {"baseUrl": served.base_url, "key": served.api_key, "model": served.model, "id": served.id}
         snippets = shown(loop_server, served=values)
         assert run(snippets["call_python"], tmp_path, variables=snippets["call_key"]).strip()
         curl = run(f"#!/bin/bash\n{snippets['call_curl']}", tmp_path, variables=snippets["call_key"])
+        assert json.loads(curl)["choices"][0]["message"]["content"]
+        ours_alone = snippets["server_variables"]
+        assert run(snippets["playground_python"], tmp_path, variables=ours_alone).strip()
+        curl = run(f"#!/bin/bash\n{snippets['playground_curl']}", tmp_path, variables=ours_alone)
         assert json.loads(curl)["choices"][0]["message"]["content"]
 
 

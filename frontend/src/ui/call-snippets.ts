@@ -1,43 +1,90 @@
 // A call of a model as a person would send it from elsewhere.
 
-export interface ChatBody {
-  model: string;
-  messages: { role: string; content: string }[];
-  temperature: number;
-  max_tokens: number;
+export interface ToolCall {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
 }
 
-const KEY = "TINKERSCRIPT_CALL_KEY";
+export interface ChatMessage {
+  role: string;
+  content: string | null;
+  tool_calls?: ToolCall[];
+  tool_call_id?: string;
+}
 
-export function curlSnippet(baseUrl: string, body: ChatBody): string {
+export interface ChatBody {
+  model: string;
+  messages: ChatMessage[];
+  temperature: number;
+  max_tokens: number;
+  /** As OpenAI's API takes them. */
+  tools?: unknown[];
+}
+
+/** The variable with the key of a served model, and with one of the project. */
+const CALL_KEY = "TINKERSCRIPT_CALL_KEY";
+export const PROJECT_KEY = "TINKERSCRIPT_API_KEY";
+
+export function curlSnippet(baseUrl: string, body: ChatBody, key = CALL_KEY): string {
   // In single quotes a shell reads everything as it is, but for a single quote.
   const json = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`);
   return `curl ${baseUrl}/chat/completions \\
-  -H "Authorization: Bearer $${KEY}" \\
+  -H "Authorization: Bearer $${key}" \\
   -H "Content-Type: application/json" \\
   -d '${json}'
 `;
 }
 
-export function pythonSnippet(baseUrl: string, body: ChatBody): string {
-  // A JSON string is a Python string; null, true and false do not occur.
-  const messages = body.messages.map((message) => `        {"role": ${JSON.stringify(message.role)}, "content": ${JSON.stringify(message.content)}},`).join("\n");
+export function pythonSnippet(baseUrl: string, body: ChatBody, key = CALL_KEY): string {
   return `import os
 from openai import OpenAI
 
-client = OpenAI(base_url=${JSON.stringify(baseUrl)}, api_key=os.environ["${KEY}"])
+client = OpenAI(base_url=${JSON.stringify(baseUrl)}, api_key=os.environ["${key}"])
 answer = client.chat.completions.create(
     model=${JSON.stringify(body.model)},
-    messages=[
-${messages}
-    ],
-    temperature=${String(body.temperature)},
-    max_tokens=${String(body.max_tokens)},
-)
-print(answer.choices[0].message.content)
+${argumentsOf(body)})
+${printed(body)}`;
+}
+
+/** Asks the present policy of a run by an episode that is not trained, and leaves the run as it is. */
+export function policySnippet(sessionId: string, body: Omit<ChatBody, "model">): string {
+  return `from tinkerscript import TinkerScript
+
+session = TinkerScript(session_id=${JSON.stringify(sessionId)})
+episode = session.begin_episode(eval=True)
+answer = episode.openai().chat.completions.create(
+    model=episode.model,
+${argumentsOf(body)})
+${printed(body)}episode.abandon("asked by hand")
+session.close(stop=False)  # the run goes on
 `;
 }
 
+function argumentsOf({ messages, temperature, max_tokens: most, tools }: Omit<ChatBody, "model">): string {
+  const lines = messages.map((message) => `        ${python(message)},\n`).join("");
+  return `    messages=[
+${lines}    ],
+    temperature=${String(temperature)},
+    max_tokens=${String(most)},
+${tools?.length ? `    tools=${python(tools)},\n` : ""}`;
+}
+
+function printed({ tools }: Omit<ChatBody, "model">): string {
+  return `print(answer.choices[0].message.content)
+${tools?.length ? "print(answer.choices[0].message.tool_calls)\n" : ""}`;
+}
+
+/** A value of JSON as Python writes it: its strings are JSON's, its constants have other names. */
+export function python(value: unknown): string {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  const entries = Object.entries(value).filter(([, part]) => part !== undefined);
+  return `{${entries.map(([name, part]) => `${JSON.stringify(name)}: ${python(part)}`).join(", ")}}`;
+}
+
 export function keySnippet(key: string): string {
-  return `export ${KEY}=${key}`;
+  return `export ${CALL_KEY}=${key}`;
 }

@@ -14,8 +14,8 @@ test("a stream is cut at its events, wherever the network cut it", () => {
 
 test("tokens come with their log-probabilities, and without them where there are none", () => {
   const tokens = [{ text: "a", logprob: -1, count: 1 }, { text: "b", logprob: -2, count: 1 }];
-  expect(read(scored("ab", ["a", -1], ["b", -2]))).toEqual({ tokens, finish: null });
-  expect(read(chunk({ delta: { content: "ab" }, finish_reason: "stop" }))).toEqual({ tokens: [{ text: "ab", logprob: undefined, count: 0 }], finish: "stop" });
+  expect(read(scored("ab", ["a", -1], ["b", -2]))).toMatchObject({ tokens, content: "ab", calls: [], finish: null });
+  expect(read(chunk({ delta: { content: "ab" }, finish_reason: "stop" }))).toMatchObject({ tokens: [{ text: "ab", logprob: undefined, count: 0 }], finish: "stop" });
 });
 
 test("a character of several tokens is one text, with what its tokens sum to", () => {
@@ -28,8 +28,9 @@ test("a character of several tokens is one text, with what its tokens sum to", (
 
 test("the end of a turn is counted and no text, and thoughts are text", () => {
   const end = chunk({ delta: {}, finish_reason: "stop", logprobs: { content: [{ token: "<|im_end|>", logprob: -1 }] } });
-  expect(read(end)).toEqual({ tokens: [{ text: "", logprob: -1, count: 1 }], finish: "stop" });
-  expect(read(chunk({ delta: { reasoning_content: "hm" }, finish_reason: null }))?.tokens.map(({ text }) => text)).toEqual(["hm"]);
+  expect(read(end)).toMatchObject({ tokens: [{ text: "", logprob: -1, count: 1 }], finish: "stop" });
+  const thought = read(chunk({ delta: { reasoning_content: "hm" }, finish_reason: null }));
+  expect([thought?.tokens.map(({ text }) => text), thought?.content]).toEqual([["hm"], ""]);
 });
 
 test("an event without a choice adds nothing, and the server's error is raised", () => {

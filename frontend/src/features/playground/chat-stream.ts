@@ -11,10 +11,26 @@ export interface Token {
   count: number;
 }
 
+/** A part of a call of a tool: its id and name come once, its arguments in pieces. */
+interface CallPiece {
+  index: number;
+  id?: string;
+  function?: { name?: string; arguments?: string };
+}
+
 /** What one event of the stream adds. */
 export interface Delta {
   tokens: Token[];
+  /** What the answer is without its thoughts. */
+  content: string;
+  calls: CallPiece[];
   finish: string | null;
+}
+
+/** Where calls go, and with which key. */
+export interface Endpoint {
+  baseUrl: string;
+  key: string;
 }
 
 interface Scored {
@@ -24,12 +40,12 @@ interface Scored {
 
 interface Chunk {
   error?: { message: string };
-  choices?: { delta: { content?: string | null; reasoning_content?: string | null }; finish_reason: string | null; logprobs?: { content: Scored[] | null } | null }[];
+  choices?: { delta: { content?: string | null; reasoning_content?: string | null; tool_calls?: CallPiece[] | null }; finish_reason: string | null; logprobs?: { content: Scored[] | null } | null }[];
 }
 
 /** Streams the answer into `onDelta`. Raises Error with the server's words, and ApiError without a connection, which `signal` ends too. */
-export async function chat(key: string, body: ChatBody, signal: AbortSignal, onDelta: (delta: Delta) => void): Promise<void> {
-  const request = fetch("/openai/v1/chat/completions", {
+export async function chat({ baseUrl, key }: Endpoint, body: ChatBody, signal: AbortSignal, onDelta: (delta: Delta) => void): Promise<void> {
+  const request = fetch(`${baseUrl}/chat/completions`, {
     method: "POST",
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
     body: JSON.stringify({ ...body, stream: true, logprobs: true }),
@@ -74,8 +90,9 @@ export function read(event: string): Delta | null {
   if (chunk.error) throw new Error(chunk.error.message);
   const choice = chunk.choices?.[0];
   if (!choice) return null;
-  const text = (choice.delta.reasoning_content ?? "") + (choice.delta.content ?? "");
-  return { tokens: tokensOf(choice.logprobs?.content ?? [], text), finish: choice.finish_reason };
+  const { content, reasoning_content: thought, tool_calls: calls } = choice.delta;
+  const tokens = tokensOf(choice.logprobs?.content ?? [], (thought ?? "") + (content ?? ""));
+  return { tokens, content: content ?? "", calls: calls ?? [], finish: choice.finish_reason };
 }
 
 /**

@@ -1,18 +1,22 @@
-// One prompt, several models: their answers beside each other. The address holds the columns and the episode it began with.
+// A conversation with several models beside each other. The address holds the columns and the episode it began with.
 import { useQuery } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { useSearchParams } from "react-router";
 import { accountQuery } from "../../api/account";
 import { currentProject } from "../../api/project";
+import { baseModelsQuery } from "../../api/base-models";
 import { liveRunsQuery, servingQuery } from "../../api/serving";
 import type { Session } from "../../api/types";
 import { Button, ButtonLink } from "../../ui/button";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
-import { Empty, PageHeader } from "../../ui/panel";
-import { Column, type Question } from "./column";
+import { PageHeader } from "../../ui/panel";
+import { Column } from "./column";
+import { toolsOf } from "./conversation";
+import type { Asked } from "./conversation-panel";
 import { importedPrompt, promptQuery } from "./import-prompt";
-import { MessageFields, SamplingFields, type Typed } from "./question-fields";
+import { MessageFields, SamplingFields, ToolsField, type Typed } from "./question-fields";
+import { targetOf, type Outside } from "./targets";
 import { useColumns } from "./use-columns";
 
 export function PlaygroundPage() {
@@ -20,6 +24,8 @@ export function PlaygroundPage() {
   const runs = useQuery(liveRunsQuery);
   const known = [...(served.data?.items ?? []), ...(runs.data?.items ?? [])];
   const columns = useColumns(known);
+  const account = useQuery(accountQuery).data;
+  const mayAsk = account !== undefined && currentProject(account)?.role !== "viewer";
   const isLoaded = served.data !== undefined && runs.data !== undefined;
   const error = served.error ?? runs.error;
   const isCut = Boolean(served.data?.next_cursor ?? runs.data?.next_cursor);
@@ -27,33 +33,38 @@ export function PlaygroundPage() {
     <>
       <PageHeader title="Playground">
         {isLoaded && columns.mayAdd && <Button onClick={columns.add}>Add a column</Button>}
-        <ButtonLink to="/serving">Serve a model</ButtonLink>
+        {mayAsk && <ButtonLink to="/serving">Serve a model</ButtonLink>}
       </PageHeader>
       {!isLoaded && (error ? <ErrorNotice error={error} /> : <Loading />)}
-      {isLoaded && known.length === 0 && columns.columns.length === 0 && (
-        <Empty title="No model can be asked now">Serve a base model or a checkpoint, or start a session: its policy can be asked while it is ready.</Empty>
-      )}
-      {isLoaded && columns.columns.length > 0 && <Questions known={known} columns={columns} />}
+      {isLoaded && <Questions known={known} columns={columns} mayAsk={mayAsk} />}
       {isCut && <p className="mt-3 text-xs text-muted">The newest hundred served models and runs can be chosen here.</p>}
     </>
   );
 }
 
-function Questions({ known, columns: { columns, choose, remove, keep } }: { known: Session[]; columns: ReturnType<typeof useColumns> }) {
+interface QuestionsProps {
+  known: Session[];
+  columns: ReturnType<typeof useColumns>;
+  mayAsk: boolean;
+}
+
+function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }: QuestionsProps) {
   const [address] = useSearchParams();
   const imported = useQuery(promptQuery(address.get("episode") ?? ""));
+  const models = useQuery(baseModelsQuery);
   const [typed, setTyped] = useState<Partial<Typed>>({});
-  const [asked, setAsked] = useState<Question | null>(null);
+  const [outsides, setOutsides] = useState<Record<number, Outside>>({});
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const [conversation, setConversation] = useState(0);
   const account = useQuery(accountQuery).data;
-  const mayAsk = account !== undefined && currentProject(account)?.role !== "viewer";
   const from = imported.data ? importedPrompt(imported.data) : null;
-  const values: Typed = { system: from?.system ?? "", prompt: from?.prompt ?? "", temperature: "1", length: "128", ...typed };
-  const sessions = columns.map(({ sessionId }) => known.find(({ id }) => id === sessionId));
-  const longest = Math.min(...sessions.flatMap((session) => session?.config.max_context_length ?? []));
-  const draft: Question = {
-    messages: [...(values.system ? [{ role: "system", content: values.system }] : []), { role: "user", content: values.prompt }],
-    temperature: Number(values.temperature),
-    max_tokens: Number(values.length),
+  const values: Typed = { system: from?.system ?? "", prompt: from?.prompt ?? "", temperature: "1", length: "128", tools: "", ...typed };
+  const targets = columns.map(({ key, sessionId }) => targetOf(sessionId, known, outsides[key] ?? HERE));
+  const longest = Math.min(...targets.flatMap((target) => (target && "session" in target ? (target.session.config.max_context_length ?? []) : [])));
+  const tools = readTools(values.tools);
+  const draft: Asked = {
+    prompt: values.prompt,
+    settings: { system: values.system, temperature: Number(values.temperature), max_tokens: Number(values.length), tools: tools.list },
   };
 
   function onType(name: keyof Typed, value: string) {
@@ -62,8 +73,10 @@ function Questions({ known, columns: { columns, choose, remove, keep } }: { know
 
   function submit(event: FormEvent) {
     event.preventDefault();
+    if (tools.error) return;
     keep();
-    setAsked({ ...draft });
+    setAsked(draft);
+    onType("prompt", "");
   }
 
   return (
@@ -72,11 +85,16 @@ function Questions({ known, columns: { columns, choose, remove, keep } }: { know
       <div className="grid gap-4" style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 18rem), 1fr))" }}>
         {columns.map(({ key, sessionId }, at) => (
           <Column
-            key={key}
+            key={`${String(conversation)} ${String(key)}`}
             label={`Model ${String(at + 1)}`}
-            sessionId={sessionId}
-            session={sessions[at]}
+            place={sessionId}
+            target={targets[at] ?? null}
             known={known}
+            models={mayAsk ? (models.data?.items ?? []) : []}
+            outside={outsides[key] ?? HERE}
+            onOutside={(outside) => {
+              setOutsides((before) => ({ ...before, [key]: outside }));
+            }}
             asked={asked}
             draft={draft}
             onChoose={(chosen) => {
@@ -94,27 +112,48 @@ function Questions({ known, columns: { columns, choose, remove, keep } }: { know
       </div>
       <div className="space-y-3 rounded-lg border border-line bg-surface p-4">
         <MessageFields values={values} onType={onType} />
+        <ToolsField values={values} onType={onType} error={tools.error} />
         <div className="flex flex-wrap items-end gap-3">
           <SamplingFields values={values} onType={onType} longest={Number.isFinite(longest) ? longest : undefined} />
-          <div className="flex gap-2">
-            <Button type="submit" look="primary" disabled={!mayAsk || !sessions.some(Boolean)}>
-              Ask
-            </Button>
-            <Button
-              onClick={() => {
-                setAsked(null);
-              }}
-            >
-              Stop
-            </Button>
-          </div>
+          {mayAsk && (
+            <div className="flex gap-2">
+              <Button type="submit" look="primary" disabled={!targets.some(Boolean)}>
+                Ask
+              </Button>
+              <Button
+                onClick={() => {
+                  setAsked(null);
+                }}
+              >
+                Stop
+              </Button>
+              <Button
+                onClick={() => {
+                  setConversation(conversation + 1);
+                }}
+              >
+                New conversation
+              </Button>
+            </div>
+          )}
           <p className="min-w-0 flex-1 basis-56 text-xs text-muted">
             {mayAsk || !account
-              ? "The warmer a token’s colour, the less likely it was. Nothing of this is trained; a run counts it as an abandoned episode of an evaluation."
+              ? "The warmer a token’s colour, the less likely it was. Nothing of this is trained; a run counts each turn as an abandoned episode of an evaluation."
               : "Viewers of a project cannot ask its models."}
           </p>
         </div>
       </div>
     </form>
   );
+}
+
+/** The address of this server for keys of the project. */
+const HERE: Outside = { baseUrl: typeof location === "undefined" ? "" : `${location.origin}/oai/api/v1`, key: "", model: "" };
+
+function readTools(typed: string): { list: unknown[]; error?: string } {
+  try {
+    return { list: toolsOf(typed) };
+  } catch (problem) {
+    return { list: [], error: problem instanceof Error ? problem.message : String(problem) };
+  }
 }

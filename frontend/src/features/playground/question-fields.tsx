@@ -1,7 +1,7 @@
 // What is asked of every column: the messages, and how an answer is sampled.
 import { TextField, Field, inputClass } from "../../ui/field";
 
-export type Typed = Record<"system" | "prompt" | "temperature" | "length", string>;
+export type Typed = Record<"system" | "prompt" | "temperature" | "length" | "tools", string>;
 
 interface QuestionFieldsProps {
   values: Typed;
@@ -33,6 +33,29 @@ export function MessageFields({ values, onType }: QuestionFieldsProps) {
         )}
       </Field>
     </>
+  );
+}
+
+/** `error`: why the tools that were typed are none. */
+export function ToolsField({ values, onType, error }: QuestionFieldsProps & { error: string | undefined }) {
+  return (
+    <details open={values.tools !== ""}>
+      <summary className="cursor-pointer text-xs text-muted">Tools</summary>
+      <Field label="Tools" description="A list of functions in JSON, as OpenAI’s API takes them. What a call gives back is typed in its column." error={error}>
+        {(input) => (
+          <textarea
+            {...input}
+            rows={4}
+            placeholder='[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]'
+            className={`${inputClass} h-auto py-1.5 font-mono text-xs`}
+            value={values.tools}
+            onChange={(event) => {
+              onType("tools", event.target.value);
+            }}
+          />
+        )}
+      </Field>
+    </details>
   );
 }
 

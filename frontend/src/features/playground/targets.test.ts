@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import type { Session } from "../../api/types";
-import { columnKeys, columnsOf, nameOf, open } from "./targets";
+import { columnKeys, columnsOf, nameOf, open, targetOf } from "./targets";
 
 const session = (fields: Partial<Session>) => ({ id: "ses_1", name: "ses_1", kind: "serving", base_model: "small", served_checkpoint_id: null, ...fields }) as Session;
 
@@ -11,7 +11,7 @@ afterEach(() => {
 test("the address says the columns; without one the first model stands there", () => {
   expect(columnsOf(new URLSearchParams("columns=a,b,c,d,e"), [])).toEqual(["a", "b", "c", "d"]);
   expect(columnsOf(new URLSearchParams(), [session({})])).toEqual(["ses_1"]);
-  expect(columnsOf(new URLSearchParams(), [])).toEqual([]);
+  expect(columnsOf(new URLSearchParams(), [])).toEqual([""]);
 });
 
 test("a column keeps its key when one before it is removed, and a new one has a key that no other has", () => {
@@ -35,10 +35,18 @@ test("the episode of a run ends by itself in minutes, and is given up once, also
     sent.push([new URL(request.url).pathname, await request.json(), request.keepalive]);
     return Response.json({ episode_id: "ep_1", api_key: "k", model: "m" });
   });
-  const access = await open(session({ kind: "episodes" }));
+  const access = await open({ session: session({ kind: "episodes" }) });
   await Promise.all([access.release(), access.release()]);
   expect(sent).toEqual([
     ["/v1/sessions/ses_1/episodes", { eval: true, timeout_s: 300 }, false],
     ["/v1/sessions/ses_1/episodes/ep_1/abandon", { reason: "playground" }, true],
   ]);
+});
+
+test("a column asks a session that can be asked, or an endpoint once it is named whole", () => {
+  const outside = { baseUrl: "https://h/v1", key: "k", model: "" };
+  expect(targetOf("ses_1", [session({})], outside)).toEqual({ session: session({}) });
+  expect(targetOf("serve:small", [session({})], outside)).toBeNull();
+  expect(targetOf("endpoint", [], outside)).toBeNull();
+  expect(targetOf("endpoint", [], { ...outside, model: "m" })).toEqual({ outside: { ...outside, model: "m" } });
 });

@@ -1,26 +1,41 @@
-// What a column asks: a model that is served, or the current policy of a run, by an episode that is not trained.
+// What a column asks: a model that is served, the current policy of a run by an episode that is not trained, or an endpoint.
 import { unwrap, api } from "../../api/client";
 import { createServingKey, servedModel } from "../../api/serving";
 import type { Session } from "../../api/types";
+import type { Endpoint } from "./chat-stream";
 
 export const MOST_COLUMNS = 4;
 
 /** How long an episode may take: it ends by itself where the page could not end it. */
 const EPISODE_S = 300;
 
-/** A key for calls, what to name in them, and what to do when they are over, however often it is said. */
-export interface Access {
-  key: string;
+/** A column that asks an address of one's own; which, stands in no address. */
+export const ENDPOINT = "endpoint";
+/** A column whose model is not served yet: a base model, or a checkpoint. */
+export const UNSERVED = "serve:";
+
+/** An OpenAI-compatible endpoint, as it was typed. */
+export interface Outside extends Endpoint {
+  model: string;
+}
+
+export type Target = { session: Session } | { outside: Outside };
+
+/** A key for calls, where they go, what to name in them, and what to do when they are over, however often it is said. */
+export interface Access extends Endpoint {
   model: string;
   release: () => Promise<unknown>;
 }
 
 const NOTHING = () => Promise.resolve();
 
-export async function open(session: Session): Promise<Access> {
+export async function open(target: Target): Promise<Access> {
+  if ("outside" in target) return { ...target.outside, release: NOTHING };
+  const { session } = target;
+  const baseUrl = "/openai/v1";
   if (session.kind === "serving") {
     const made = await createServingKey(session.id, 1);
-    return { key: made.api_key, model: made.model, release: NOTHING };
+    return { baseUrl, key: made.api_key, model: made.model, release: NOTHING };
   }
   const body = { eval: true, timeout_s: EPISODE_S };
   const begun = await unwrap(api.POST("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: session.id } }, body }));
@@ -29,7 +44,7 @@ export async function open(session: Session): Promise<Access> {
   const abandon = () => unwrap(api.POST("/v1/sessions/{session_id}/episodes/{episode_id}/abandon", { params: { path }, body: { reason: "playground" }, keepalive: true }));
   let released: Promise<unknown> | undefined;
   const release = () => (released ??= abandon());
-  return { key: begun.api_key, model: begun.model, release };
+  return { baseUrl, key: begun.api_key, model: begun.model, release };
 }
 
 export function nameOf(session: Session): string {
@@ -38,11 +53,17 @@ export function nameOf(session: Session): string {
   return `${name || session.id}, version ${String(session.policy_version)}`;
 }
 
-/** The sessions of the columns as the address has them; without any, the first that there is. */
+/** The sessions of the columns as the address has them; without any, the first that there is, or a column to choose in. */
 export function columnsOf(address: URLSearchParams, known: Session[]): string[] {
   const given = (address.get("columns") ?? "").split(",").filter(Boolean).slice(0, MOST_COLUMNS);
-  const first = known[0];
-  return given.length > 0 || !first ? given : [first.id];
+  return given.length > 0 ? given : [known[0]?.id ?? ""];
+}
+
+/** What a column of this place asks; null: nothing can be asked there yet. */
+export function targetOf(place: string, known: Session[], outside: Outside): Target | null {
+  if (place === ENDPOINT) return outside.model && outside.baseUrl ? { outside } : null;
+  const session = known.find(({ id }) => id === place);
+  return session ? { session } : null;
 }
 
 /** A key for each of `count` columns: those that there are, then new ones. */

@@ -25,7 +25,7 @@ export function useColumns(known: Session[]) {
 
   return {
     columns,
-    mayAdd: columns.length > 0 && columns.length < MOST_COLUMNS,
+    mayAdd: columns.length < MOST_COLUMNS,
     add: () => {
       const other = known.find(({ id }) => !ids.includes(id)) ?? known[0];
       const [key = 0] = columnKeys(keys, keys.length + 1).slice(-1);

@@ -84,6 +84,9 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
                   <Button className="h-6 px-2 text-xs" disabled={actions.isServing} onClick={actions.onServe}>
                     Serve this model
                   </Button>
+                  <ButtonLink className="h-6 px-2 text-xs" to={`/playground?columns=serve:${checkpoint.id}`}>
+                    Chat
+                  </ButtonLink>
                   <span className="text-muted">An engine answers calls of it, without a trainer.</span>
                 </>
               )}

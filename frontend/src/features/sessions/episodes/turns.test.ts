@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { TrajectoryCall } from "../../../api/types";
-import { readable, threadsOf, turnText } from "./turns";
+import { readable } from "../../../ui/readable";
+import { threadsOf, turnText } from "./turns";
 
 function call(id: string, messages: Record<string, unknown>[], answer: Record<string, unknown> | null, more: Partial<TrajectoryCall> = {}): TrajectoryCall {
   const answers = answer ? [{ index: 0, message: { role: "assistant", ...answer }, finish_reason: "stop", timeline: 0, start: 0, tokens: 3, token_ids: [], logprobs: [], policy_versions: [] }] : [];

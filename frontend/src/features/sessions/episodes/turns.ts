@@ -1,5 +1,6 @@
 // The calls of an episode as conversations: who said what, what was thought, which tools were called and what they gave back.
 import type { TrajectoryCall } from "../../../api/types";
+import { readable } from "../../../ui/readable";
 
 export type Part =
   | { kind: "text"; text: string }
@@ -104,17 +105,6 @@ function withThoughts(text: string): Part[] {
   const rest = text.slice(all.length).trim();
   const parts: Part[] = [{ kind: "thoughts", text: thought.trim() }, { kind: "text", text: all ? rest : text }];
   return parts.filter((part) => part.text !== "");
-}
-
-/** JSON with its lines and levels; another text as it is. */
-export function readable(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
-  if (!/^\s*[[{]/.test(value) || /\d{16}/.test(value)) return value; // of longer numbers digits would be lost
-  try {
-    return JSON.stringify(JSON.parse(value), null, 2);
-  } catch {
-    return value;
-  }
 }
 
 /** All of a turn, to be copied. */
