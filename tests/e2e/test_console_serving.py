@@ -31,6 +31,11 @@ def photograph(page: Page, name: str) -> None:
         page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
 
 
+def ask(page: Page, prompt: str) -> None:
+    page.get_by_label("Prompt", exact=True).fill(prompt)
+    page.get_by_role("button", name="Ask").click()
+
+
 def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_tokens(
     page: Page, server: Server
 ) -> None:
@@ -57,8 +62,7 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     expect(page.get_by_text("ended by stop")).to_be_visible()
     first = answers.first.inner_text()
     assert first and answers.first.locator("[data-heat]").count() > 0
-    page.get_by_label("Prompt", exact=True).fill("And about snow?")
-    page.get_by_role("button", name="Ask").click()
+    ask(page, "And about snow?")
     expect(page.get_by_role("list", name="Earlier turns").get_by_role("listitem")).to_have_count(3)
     expect(page.get_by_text("ended by stop")).to_be_visible()
     page.get_by_role("button", name="Add a column").click()
@@ -66,8 +70,7 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     expect(answers.nth(1)).to_have_attribute("aria-busy", "false")
     assert answers.nth(1).inner_text() == "", "what was asked before it was added is not asked of it"
     page.get_by_role("button", name="New conversation").click()
-    page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
-    page.get_by_role("button", name="Ask").click()
+    ask(page, "Tell me about rain.")
     expect(page.get_by_text("ended by stop")).to_have_count(2)
     assert answers.all_inner_texts() == [first, first], "the same model, greedily"
     page.get_by_role("button", name="Open in code").first.click()
