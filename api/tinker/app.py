@@ -26,7 +26,7 @@ from api.rest.route import Route
 from api.tinker import bookkeeping, compressed, refusals
 from api.tinker.answers import Answer
 from api.tinker.callers import caller_get
-from api.tinker.numbers import Beginning
+from api.tinker.operations import Beginning
 from api.tinker.relaying import relay, relay_refusal
 from api.tinker.routes import key, wire
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
@@ -100,8 +100,9 @@ async def _relayed(
                 holding.add(compressed.unpacked_size(body))
                 body = await asyncio.to_thread(compressed.unpacked, body)
         except RelayError as refusal:
-            number = beginning.number(kind, is_compressed=is_compressed) if refusal.status in (400, 413) else None
-            told = await relay_refusal(caller, *number, refusal.message) if number is not None else None
+            is_final = refusal.status in (400, 413)
+            begun = beginning.operation(kind, is_compressed=is_compressed) if is_final else None
+            told = await relay_refusal(caller, begun, refusal.message) if begun is not None else None
             if told is None:
                 raise
             return told

@@ -24,6 +24,7 @@ from console.tinker.telemetry import telemetry_keep
 from console.tinker.tokens import credential_key
 from console.users.models import Project
 from tinkerscript.wire.account import Scope
+from tinkerscript.wire.tinker.ids import PromiseId
 from tinkerscript.wire.tinker.messages import LoraOptions
 
 DEFAULT_RANK = 32
@@ -221,4 +222,5 @@ def _reader(caller: KeyCaller, weights_access_token: str | None) -> Project:
 
 
 def _model_promised(model: TinkerModel) -> Answer:
-    return Answer.of({"request_id": f"{model.session_id}|train:{model.number}:0", "model_id": model.id})
+    promise = PromiseId(model.session_id, "train", str(model.number), 0)
+    return Answer.of({"request_id": str(promise), "model_id": model.id})

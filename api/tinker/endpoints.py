@@ -38,7 +38,7 @@ from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 from tinkerscript.wire.sessions import SessionState
-from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER
+from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerId
 
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
 REST = ("/v1/", "/api/v1/")
@@ -124,7 +124,7 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         headers[CALLER_HEADER] = caller.key.id
         tell = None
         if place.sampler_id is not None:
-            headers[SAMPLER_HEADER] = place.sampler_id
+            headers[SAMPLER_HEADER] = str(place.sampler_id)
             tell = partial(runtime_tell, place.sampler_id)
         request = GatewayRequest("POST", f"/v1/{name}", headers, body, prepare=tell)
         await proxy_until_end(place.session_id, caller.key.id, request, receive, send)
@@ -177,7 +177,7 @@ class _Served:
     """Where calls of a model go; ``sampler_id`` where that runtime serves more than one."""
 
     session_id: str
-    sampler_id: str | None = None
+    sampler_id: SamplerId | None = None
 
 
 def _find(key_id: str, prefix: str, name: str) -> _Served:
@@ -192,7 +192,7 @@ def _find(key_id: str, prefix: str, name: str) -> _Served:
         key_model_check(key=key, base_model=session.base_model)
         return _Served(session.id)
     sampler = sampler_of_model(project=key.project, key=key, name=name)
-    return _Served(sampler.session_id, sampler.id)
+    return _Served(sampler.session_id, SamplerId.parse(sampler.id))
 
 
 async def _look_up(wanted: str) -> _Served:

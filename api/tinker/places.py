@@ -10,12 +10,13 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from api.rest.authentication import KeyCaller
+from api.tinker.operations import Operation
 from console.errors import NotFound
 from console.sessions.models import Session
 from console.tinker.models import TinkerModel, TinkerSampler
 from console.tinker.told import model_told, sampler_told
 from console.users.keys import key_session_check
-from tinkerscript.wire.tinker.ids import PROMISE_ID, SAMPLER_ID
+from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId
 
 MAX_KNOWN = 50_000
 USED_EVERY_S = 60.0
@@ -36,22 +37,34 @@ class Places:
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}  # of sessions
-        self._models: dict[str, str] = {}  # the session of each model
-        self._seen: dict[str, float] = {}  # when a model's last request was written down
+        self._models: dict[ModelId, str] = {}  # the session of each model
+        self._seen: dict[ModelId, float] = {}  # when a model's last request was written down
 
-    async def of_model(self, caller: KeyCaller, model_id: str) -> str:
-        """The session of a model. Raises NotFound, for another project's as for none; Forbidden as ``_check``."""
-        session_id = self._models.get(model_id)
-        if session_id is None:
-            session_id = await database_sync_to_async(_model_session)(model_id)
-            if len(self._models) >= MAX_KNOWN:
-                self._models.clear()
-            self._models[model_id] = session_id
-        await self._check(caller, session_id, f"There is no model {model_id}.")
+    async def session_of(self, caller: KeyCaller, operation: Operation) -> str:
+        """The id of its session. Raises NotFound, for another project's as for none; Forbidden as ``_check``."""
+        if isinstance(operation.of, ModelId):
+            session_id = self._models.get(operation.of)
+            if session_id is None:
+                session_id = await database_sync_to_async(_model_session)(operation)
+                if len(self._models) >= MAX_KNOWN:
+                    self._models.clear()
+                self._models[operation.of] = session_id
+        else:
+            session_id = operation.of.session_id
+        await self._check(caller, session_id, operation.missing)
         return session_id
 
-    async def model_used(self, model_id: str) -> None:
-        """It has a request now; written down at most once a minute."""
+    async def told_before(self, operation: Operation) -> ModelId | SamplerId | None:
+        """What its runtime has to know before it gets the operation; a model has a request now."""
+        if isinstance(operation.of, ModelId):
+            await self._used(operation.of)
+        if not isinstance(operation.of, PromiseId):
+            return operation.of
+        number = operation.of.made_model
+        return None if number is None else await database_sync_to_async(_model)(operation.of.session_id, number)
+
+    async def _used(self, model_id: ModelId) -> None:
+        """Written down at most once a minute."""
         now = time.monotonic()
         if now - self._seen.get(model_id, -USED_EVERY_S) < USED_EVERY_S:
             return
@@ -60,31 +73,17 @@ class Places:
         self._seen[model_id] = now
         await database_sync_to_async(_used)(model_id)
 
-    async def of_sampler(self, caller: KeyCaller, sampler_id: str) -> str:
-        """The session of a sampling session. Raises NotFound, Forbidden."""
-        parts = SAMPLER_ID.fullmatch(sampler_id)
-        await self._check(caller, parts["session_id"] if parts else "", "There is no such sampling session.")
-        assert parts is not None, "without a form there is no session"
-        return parts["session_id"]
-
-    async def of_promise(self, caller: KeyCaller, request_id: str) -> str:
-        """The session of a promise. Raises NotFound, Forbidden."""
-        parts = PROMISE_ID.fullmatch(request_id)
-        await self._check(caller, parts["session_id"] if parts else "", "There is no such request.")
-        assert parts is not None, "without a form there is no session"
-        return parts["session_id"]
-
-    async def _check(self, caller: KeyCaller, session_id: str, otherwise: str) -> None:
+    async def _check(self, caller: KeyCaller, session_id: str, otherwise: NotFound) -> None:
         """Raises NotFound; Forbidden where the key's models or spend cap leave the session out."""
         place = self._places.get(session_id)
-        if place is None and session_id:
+        if place is None:
             place = await database_sync_to_async(_session_place)(session_id)
             if len(self._places) >= MAX_KNOWN:
                 self._places.clear()
             if place is not None:
                 self._places[session_id] = place
         if place is None or place.project_id != caller.project.id:
-            raise NotFound(otherwise)
+            raise otherwise
         key_session_check(key=caller.key, base_model=place.base_model, started_by=place.started_by)
 
 
@@ -96,42 +95,38 @@ class Told:
     """
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()  # names, and addresses of runtimes
+        self._told: set[tuple[ModelId | SamplerId, str]] = set()  # with addresses of runtimes
 
-    async def wanted(self, name: str, address: str) -> tuple[str, Any] | None:
-        """The path and body with which to tell the runtime of ``name``; None where it knows."""
-        if (name, address) in self._told:
+    async def wanted(self, of: ModelId | SamplerId, address: str) -> tuple[str, Any] | None:
+        """The path and body with which to tell the runtime of it; None where it knows."""
+        if (of, address) in self._told:
             return None
-        return await database_sync_to_async(_telling)(name)
+        return await database_sync_to_async(_telling)(of)
 
-    async def done(self, name: str, address: str) -> None:
+    async def done(self, of: ModelId | SamplerId, address: str) -> None:
         """The runtime knows."""
-        await database_sync_to_async(_made)(name)
+        if isinstance(of, ModelId):
+            await database_sync_to_async(_made)(of)
         if len(self._told) >= MAX_KNOWN:
             self._told.clear()
-        self._told.add((name, address))
+        self._told.add((of, address))
 
 
-def model_of_promise(request_id: str) -> str | None:
-    """The model whose making is promised by ``{session}|train:{number}:0``."""
-    session_id, _, rest = request_id.partition("|")
-    kind, _, numbers = rest.partition(":")
-    number, _, seq_id = numbers.partition(":")
-    if kind != "train" or seq_id != "0" or not number.isdecimal():
-        return None
-    return TinkerModel.objects.filter(session_id=session_id, number=int(number)).values_list("id", flat=True).first()
+def _model(session_id: str, number: int) -> ModelId | None:
+    found = TinkerModel.objects.filter(session_id=session_id, number=number).values_list("id", flat=True).first()
+    return None if found is None else ModelId.parse(found)
 
 
-def _model_session(model_id: str) -> str:
-    found = TinkerModel.objects.filter(id=model_id).values_list("session_id", flat=True).first()
+def _model_session(operation: Operation) -> str:
+    found = TinkerModel.objects.filter(id=str(operation.of)).values_list("session_id", flat=True).first()
     if found is None:
-        raise NotFound(f"There is no model {model_id}.")
+        raise operation.missing
     return found
 
 
-def _used(model_id: str) -> None:
+def _used(model_id: ModelId) -> None:
     try:
-        TinkerModel.objects.filter(id=model_id).update(last_request_at=timezone.now())
+        TinkerModel.objects.filter(id=str(model_id)).update(last_request_at=timezone.now())
     except DatabaseError as error:  # a full disk, for one: training needs no table
         log.warning("the time of a request for %s is not written down: %s", model_id, error)
 
@@ -141,14 +136,14 @@ def _session_place(session_id: str) -> Place | None:
     return None if row is None else Place(*row)
 
 
-def _made(name: str) -> None:
-    TinkerModel.objects.filter(id=name, is_made=False).update(is_made=True)
+def _made(model_id: ModelId) -> None:
+    TinkerModel.objects.filter(id=str(model_id), is_made=False).update(is_made=True)
 
 
-def _telling(name: str) -> tuple[str, Any] | None:
-    if ":train:" in name:
-        return "/tinker/models", model_told(TinkerModel.objects.get(id=name))
-    sampler = TinkerSampler.objects.filter(id=name).first()
+def _telling(of: ModelId | SamplerId) -> tuple[str, Any] | None:
+    if isinstance(of, ModelId):
+        return "/tinker/models", model_told(TinkerModel.objects.get(id=str(of)))
+    sampler = TinkerSampler.objects.filter(id=str(of)).first()
     return None if sampler is None else ("/tinker/samplers", sampler_told(sampler))
 
 

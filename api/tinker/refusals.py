@@ -11,9 +11,8 @@ from api.tinker.answers import Answer
 from tinkerscript.wire.tinker.ids import user_error
 
 PROMISE = "refused|"  # what follows is the text in base64
-# Both are found without parsing the body: inside a string their quotes would be escaped.
+# Found without parsing the body: inside a string its quotes would be escaped.
 PROMISED = re.compile(rb'"request_id"\s*:\s*"refused\|([A-Za-z0-9_=-]*)"')
-SAMPLES = re.compile(rb'"num_samples"\s*:\s*([1-9][0-9]{0,8})\s*[,}]')
 MAX_TEXT = 4000
 MAX_SAMPLES = 1000  # ids of samples that a refusal has at most
 
@@ -25,12 +24,6 @@ def refused(message: str, *, samples: int = 0) -> Answer:
     if samples:
         promise["sample_sequence_ids"] = [f"refused-{number}" for number in range(min(samples, MAX_SAMPLES))]
     return Answer.of(promise)
-
-
-def samples_wanted(body: bytes) -> int:
-    """How many samples an ``asample`` asks for; 1 where it does not say."""
-    found = SAMPLES.search(body)
-    return int(found[1]) if found else 1
 
 
 def promised(body: bytes) -> Answer | None:

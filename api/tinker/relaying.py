@@ -1,5 +1,6 @@
 """Requests that a runtime serves: their ids are found in the bytes, the bytes are passed on as they came."""
 
+import json
 from functools import partial
 
 import aiohttp
@@ -9,35 +10,49 @@ from api.forward import POLICIES, GatewayRequest, NotReady, forward, send
 from api.relay.errors import RelayError, error_for_state
 from api.relay.routes import routes
 from api.rest.authentication import KeyCaller
-from api.rest.parsing import NUL, NUL_PROBLEM
 from api.tinker.answers import Answer
-from api.tinker.numbers import refusal_write
-from api.tinker.places import model_of_promise, places, told
-from api.tinker.refusals import refused, samples_wanted
-from console.errors import InvalidRequest, NotFound
+from api.tinker.operations import Operation, operation_read
+from api.tinker.places import places, told
+from api.tinker.refusals import refused
+from console.errors import NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.selectors import Route
 from tinkerscript.wire.sessions import SessionState
-from tinkerscript.wire.tinker.ids import field_find, training_head, user_error
+from tinkerscript.wire.tinker.ids import ModelId, SamplerId, user_error
 
 HEADERS_PASSED = (b"content-type", b"x-request-id")
-REFUSAL = "refusal"  # in place of a call's name: an operation that was refused here, told to its runtime
-PATHS = {REFUSAL: "/tinker/refusals"}
 
 
 async def relay(caller: KeyCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
     """The runtime's answer. Raises DomainError."""
-    session_id, name = await _place(caller, kind, body)
     passed = {name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED}
-    prepare = None if name is None else partial(runtime_tell, name)
-    request = GatewayRequest("POST", PATHS.get(kind, f"/api/v1/{kind}"), passed, body, prepare=prepare)
+    return await _forward(caller, operation_read(kind, body), f"/api/v1/{kind}", body, passed)
+
+
+async def relay_refusal(caller: KeyCaller, operation: Operation, why: str) -> Answer | None:
+    """The promise of an operation that is refused here, whose number its runtime uses up; None where there is no such
+    model, and from a runtime of a version that cannot. Raises DomainError."""
+    body = json.dumps({"model_id": str(operation.of), "seq_id": operation.seq_id, "message": why}).encode()
     try:
-        return await forward(partial(_route, session_id), request, POLICIES.get(kind, POLICIES["tinker"]), _answer)
+        answer = await _forward(caller, operation, "/tinker/refusals", body, {})
+    except NotFound:
+        return None
+    return None if answer.status == 404 else answer
+
+
+async def _forward(caller: KeyCaller, operation: Operation, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+    session_id = await places.session_of(caller, operation)
+    before = await places.told_before(operation)
+    prepare = None if before is None else partial(runtime_tell, before)
+    request = GatewayRequest("POST", path, headers, body, prepare=prepare)
+    policy = POLICIES.get(operation.kind, POLICIES["tinker"])
+    try:
+        return await forward(partial(_route, session_id), request, policy, _answer)
     except Ended as end:
-        return _ended(kind, body, end)
+        return _ended(operation, end)
     except NotReady:
-        return await _not_ready(kind, session_id)
+        return await _not_ready(operation.kind, session_id)
 
 
 class Ended(Exception):
@@ -65,69 +80,23 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
         return Answer(response.status, await response.read(), kind, int(retry_after) if retry_after else None)
 
 
-async def relay_refusal(caller: KeyCaller, model_id: str, seq_id: int, why: str) -> Answer | None:
-    """The promise of an operation that is refused here, whose number its runtime uses up; None where there is no such
-    model, and from a runtime of a version that cannot. Raises DomainError."""
-    try:
-        answer = await relay(caller, REFUSAL, refusal_write(model_id, seq_id, why), [])
-    except NotFound:
-        return None
-    return None if answer.status == 404 else answer
-
-
-async def runtime_tell(name: str, route: Route) -> None:
-    """Have the runtime of ``route`` know the model or the sampler ``name`` before its first
-    request.
-
-    Raises CONNECTION_ERRORS.
-    """
-    if (telling := await told.wanted(name, route.address)) is None:
+async def runtime_tell(of: ModelId | SamplerId, route: Route) -> None:
+    """Have the runtime of ``route`` know a model or a sampler before its first request. Raises CONNECTION_ERRORS."""
+    if (telling := await told.wanted(of, route.address)) is None:
         return
     path, message = telling
     request = GatewayRequest("POST", path, {}, message.model_dump_json().encode())
     async with await send(route, request, POLICIES["tinker"]) as response:
         if response.status == 200:
-            await told.done(name, route.address)
+            await told.done(of, route.address)
 
 
-async def _place(caller: KeyCaller, kind: str, body: bytes) -> tuple[str, str | None]:
-    """The session that a request is for, and what its runtime has to know before. Raises NotFound."""
-    if kind in ("retrieve_future", "cancel_future"):
-        request_id = _field(body, "request_id")
-        session_id = await places.of_promise(caller, request_id)
-        return session_id, await database_sync_to_async(model_of_promise)(request_id) if request_id.endswith(
-            ":0"
-        ) else None
-    if kind in ("asample", "retrieve_futures"):
-        sampler_id = _field(body, "sampling_session_id")
-        return await places.of_sampler(caller, sampler_id), sampler_id
-    if kind == "forward_backward":
-        head = training_head(body)
-        if head is None:
-            raise InvalidRequest("The body is no ForwardBackwardRequest in protobuf.")
-        model_id = head[0]
-    else:
-        model_id = _field(body, "model_id")
-    if NUL in model_id:
-        raise InvalidRequest(f"model_id {NUL_PROBLEM}.")
-    session_id = await places.of_model(caller, model_id)
-    await places.model_used(model_id)
-    return session_id, model_id
-
-
-def _field(body: bytes, name: str) -> str:
-    found = field_find(body, name)
-    if found is None:
-        raise InvalidRequest(f"The body is a JSON object with {name}.")
-    return found
-
-
-def _ended(kind: str, body: bytes, end: Ended) -> Answer:
-    if kind == "retrieve_future":
+def _ended(operation: Operation, end: Ended) -> Answer:
+    if operation.kind == "retrieve_future":
         return Answer.of(user_error(end.message, "server" if end.has_failed else "user"))
-    if end.has_failed or kind in ("retrieve_futures", "cancel_future"):
+    if end.has_failed or operation.kind in ("retrieve_futures", "cancel_future"):
         return Answer.of({"detail": end.message}, 400)
-    return refused(end.message, samples=samples_wanted(body) if kind == "asample" else 0)
+    return refused(end.message, samples=operation.samples)
 
 
 async def _not_ready(kind: str, session_id: str) -> Answer:

@@ -8,7 +8,7 @@ from api.relay.proxy import MAX_BODY_BYTES
 from api.rest.permissions import RequireScope
 from api.rest.route import RouteTable
 from api.tinker import account, bookkeeping, records, relaying, search
-from api.tinker.numbers import TRAINING
+from api.tinker.operations import FUTURES, TRAINING
 from tinkerscript.wire.account import Scope
 
 TOLD_BYTES = 1 << 20  # of what tells of a client, and of what asks for futures
@@ -66,7 +66,7 @@ route("GET", "/billing/usage/events", account.usage_events, key)
 route("GET", "/billing/usage/checkpoints/current", account.storage_usage, key)
 
 # What a runtime serves: its bytes are passed on as they came. Calls about futures have ids alone.
-for kind in ("retrieve_future", "retrieve_futures", "cancel_future"):
+for kind in FUTURES:
     route("POST", f"/{kind}", relaying.relay, key, limit_bytes=TOLD_BYTES)
 for kind in ("asample", *TRAINING):
     route("POST", f"/{kind}", relaying.relay, key, limit_bytes=MAX_BODY_BYTES)

@@ -21,6 +21,7 @@ from console.users.models import ApiKey, Project
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionKind, SessionState
+from tinkerscript.wire.tinker.ids import ModelId
 
 NAME = "Copy of a checkpoint"
 
@@ -98,7 +99,7 @@ def _rows_write(
             project=session.project, key=session.key, display_name=NAME, finished=finished
         )
     model = TinkerModel.objects.create(
-        id=f"{tinker_session.id}:train:{number}", tinker_session=tinker_session, session=session, number=number,
+        id=str(ModelId(tinker_session.id, number)), tinker_session=tinker_session, session=session, number=number,
         base_model=session.base_model, lora=source.lora, user_metadata=source.model.user_metadata,
         source={"path": source.path, "copy_of": source.checkpoint_id, "once": once},
     )  # fmt: skip

@@ -23,6 +23,7 @@ from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.sessions import SessionKind, SessionState
+from tinkerscript.wire.tinker.ids import SamplerId
 
 FIRST_NUMBER = 10**9  # of samplers that no Tinker client made: clients count from 0, to less than this
 BEAT_EVERY_S = 30.0
@@ -50,7 +51,7 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
         last = TinkerSampler.objects.filter(tinker_session=tinker_session).aggregate(Max("number"))["number__max"]
         number = max(FIRST_NUMBER, (last or 0) + 1)
         return TinkerSampler.objects.create(
-            id=f"{tinker_session.id}:sample:{number}:{session.id}", tinker_session=tinker_session, session=session,
+            id=str(SamplerId(tinker_session.id, number, session.id)), tinker_session=tinker_session, session=session,
             number=number, base_model=base_model, model_path=stored.path if stored else "",
             checkpoint=stored.checkpoint if stored else None,
         )  # fmt: skip

@@ -34,6 +34,7 @@ from console.users.models import ApiKey, Project, new_id
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionKind, SessionState
+from tinkerscript.wire.tinker.ids import ModelId
 from tinkerscript.wire.tinker.messages import LoraOptions
 
 log = logging.getLogger(__name__)
@@ -218,7 +219,7 @@ def _commit(upload: Upload, checkpoint: Checkpoint, sizes: dict[str, int]) -> No
             project=session.project, key=session.key, display_name=NAME, finished=finished
         )
         model = TinkerModel.objects.create(
-            id=f"{tinker_session.id}:train:0", tinker_session=tinker_session, session=session, number=0,
+            id=str(ModelId(tinker_session.id, 0)), tinker_session=tinker_session, session=session, number=0,
             base_model=session.base_model, lora=lora,
         )  # fmt: skip
         stored = TinkerCheckpoint.objects.create(

@@ -23,7 +23,7 @@ from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionKind
-from tinkerscript.wire.tinker.ids import SAMPLER_ID
+from tinkerscript.wire.tinker.ids import ModelId, SamplerId
 from tinkerscript.wire.tinker.messages import MAX_RANK, LoraOptions
 
 MAX_CONTEXT_LENGTH = 8192  # of what is sampled and trained; a base model's own length where that is less
@@ -132,7 +132,7 @@ def model_create(
                 hint="Make the model with the largest rank first, or use another ServiceClient for it.",
             )
         return TinkerModel.objects.create(
-            id=f"{tinker_session.id}:train:{number}", tinker_session=tinker_session, session=session, number=number,
+            id=str(ModelId(tinker_session.id, number)), tinker_session=tinker_session, session=session, number=number,
             base_model=base_model, lora=lora.model_dump(), source=source, user_metadata=user_metadata,
         )  # fmt: skip
 
@@ -166,11 +166,12 @@ def sampler_get(*, project: Project, sampler_id: str) -> TinkerSampler:
 
 def sampling_client_join(*, key: ApiKey, sampler_id: str) -> int:
     """A number for a copy of a sampling client, from 1 on, that no other copy has. Raises NotFound, Forbidden."""
-    parts = SAMPLER_ID.fullmatch(sampler_id)
+    named = SamplerId.parse(sampler_id)
+    if named is None:
+        raise NotFound("There is no such sampling session.")
     of = TinkerRuntime.objects.filter(
-        tinker_session__project=key.project, tinker_session_id=parts["tinker_session"] if parts else "",
-        session_id=parts["session_id"] if parts else "",
-    )  # fmt: skip
+        tinker_session__project=key.project, tinker_session_id=named.tinker_session, session_id=named.session_id
+    )
     with transaction.atomic():
         runtime = of.first()
         if runtime is None:
@@ -209,7 +210,7 @@ def sampler_create(
             return known
         session = session_for_base_model(tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0)
         return TinkerSampler.objects.create(
-            id=f"{tinker_session.id}:sample:{number}:{session.id}", tinker_session=tinker_session, session=session,
+            id=str(SamplerId(tinker_session.id, number, session.id)), tinker_session=tinker_session, session=session,
             number=number, base_model=base_model, model_path=model_path or "",
             checkpoint=stored.checkpoint if stored else None,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from gpu_runtime.gateway.tinker.results import Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound
+from tinkerscript.wire.tinker.ids import PromiseId
 from tinkerscript.wire.tinker.messages import ModelCreate
 
 GAP_S = 330.0  # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
@@ -102,7 +103,8 @@ class Ledger:
             raise BadRequest(f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, {model.last_seq}")
         digest = hashlib.sha256(kind.encode() + b"\0" + (body if compared is None else compared)).hexdigest()
         number = model_id.rpartition(":")[2]
-        wanted = Operation(model_id, seq_id, f"{session_id}|train:{number}:{seq_id}", kind, body, digest)
+        promise = PromiseId(session_id, "train", number, seq_id)
+        wanted = Operation(model_id, seq_id, str(promise), kind, body, digest)
         taken = await self._disk.run(self._table.take, wanted)
         if taken.sha256 != digest:
             raise BadRequest(f"number {seq_id} of {model_id} was used for another operation ({taken.kind})")

@@ -19,6 +19,7 @@ from gpu_runtime.gateway.tinker.sample_orders import order_of
 from gpu_runtime.gateway.tinker.sample_responses import response_write
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome, SamplerEngine
+from tinkerscript.wire.tinker.ids import PromiseId
 
 RESULTS_KEPT, RESULT_BYTES_KEPT = 20_000, 256 << 20
 MAX_PROMISES = 20_000  # under way at once
@@ -110,7 +111,7 @@ class Samples:
         if len(self._by_id) - len(self._finished) >= MAX_PROMISES:
             raise Busy
         self._made += 1
-        request_id = f"{self._session_id}|sample:{self._boot}:{self._made}"
+        request_id = str(PromiseId(self._session_id, "sample", self._boot, self._made))
         promise = self._by_number[number] = self._by_id[request_id] = Promise(request_id, sha256, sample.num_samples)
         promise.task = asyncio.create_task(self._run(promise, number, sample))
         return promise
@@ -118,7 +119,7 @@ class Samples:
     def refuse(self, why: str, sha256: str) -> Promise:
         """A promise that is broken already: ``why`` comes back through it."""
         self._made += 1
-        promise = Promise(f"{self._session_id}|sample:{self._boot}:{self._made}", sha256, 1)
+        promise = Promise(str(PromiseId(self._session_id, "sample", self._boot, self._made)), sha256, 1)
         promise.result = Result.mistake(why)
         self._by_id[promise.request_id] = promise
         self._keep(promise, ("", self._made))

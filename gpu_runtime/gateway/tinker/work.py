@@ -22,7 +22,7 @@ from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.object_store.staging import folder_publish
-from tinkerscript.wire.tinker.ids import MODEL_ID
+from tinkerscript.wire.tinker.ids import ModelId, SamplerId
 from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, NamedCheckpointOpen, Segment
 
 # A state is saved once so much was done since the last: what a restart has to do again is bounded by these.
@@ -237,10 +237,9 @@ class ModelWork:
             snapshots = f"inflight-{_short(operation.model_id)}"
         folder = self._folder / "samplers" / snapshots / _short(operation.request_id)
         await self._export(operation.model_id, folder)
-        matched = MODEL_ID.fullmatch(operation.model_id)
-        assert matched is not None, "the control plane makes models of this form alone"
-        number = wanted.sampling_session_seq_id
-        sampler_id = f"{matched['tinker_session']}:sample:{number}:{self._session_id}"
+        model = ModelId.parse(operation.model_id)
+        assert model is not None, "the control plane makes models of this form alone"
+        sampler_id = str(SamplerId(model.tinker_session, wanted.sampling_session_seq_id or 0, self._session_id))
         await self._sampler_put(sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves)
         await asyncio.to_thread(snapshot_use, folder)
         await asyncio.to_thread(snapshots_bound, folder.parent)

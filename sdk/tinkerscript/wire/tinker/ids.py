@@ -1,20 +1,71 @@
-"""Names of the Tinker wire that control plane and runtime share, and how ids are found without reading tensors.
+"""Names of the Tinker wire that control plane and runtime share, and how they are found without reading tensors.
 
-An id says where it leads:
-
-    model             {Tinker session}:train:{number}                the client makes these itself
-    sampling session  {Tinker session}:sample:{number}:{session}     session: ours, whose runtime samples
-    promise           {session}|{anything}
+A name is read once, where it comes in, and is a value of its type from there on; ``parse`` returns None for no name.
 """
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-MODEL_ID = re.compile(r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):train:(?P<number>[0-9]{1,9})")
-SAMPLER_ID = re.compile(
-    r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):sample:(?P<number>[0-9]{1,10}):(?P<session_id>ses_[A-Za-z0-9]{1,36})"
-)
-PROMISE_ID = re.compile(r"(?P<session_id>ses_[A-Za-z0-9]{1,36})\|[^\"\\]{1,200}")
+SESSION, TINKER_SESSION, NUMBER = r"ses_[A-Za-z0-9]{1,36}", r"tnk_[A-Za-z0-9]{1,40}", r"0|[1-9][0-9]{0,9}"
+
+
+@dataclass(frozen=True)
+class ModelId:
+    """``{Tinker session}:train:{number}``: a model. Clients make these themselves."""
+
+    tinker_session: str
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> "ModelId | None":
+        found = re.fullmatch(rf"({TINKER_SESSION}):train:({NUMBER})", text)
+        return cls(found[1], int(found[2])) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.tinker_session}:train:{self.number}"
+
+
+@dataclass(frozen=True)
+class SamplerId:
+    """``{Tinker session}:sample:{number}:{session}``: a sampling session, and our session, whose runtime samples."""
+
+    tinker_session: str
+    number: int
+    session_id: str
+
+    @classmethod
+    def parse(cls, text: str) -> "SamplerId | None":
+        found = re.fullmatch(rf"({TINKER_SESSION}):sample:({NUMBER}):({SESSION})", text)
+        return cls(found[1], int(found[2]), found[3]) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.tinker_session}:sample:{self.number}:{self.session_id}"
+
+
+@dataclass(frozen=True)
+class PromiseId:
+    """``{session}|train:{model's number}:{operation's}`` or ``{session}|sample:{runtime's start}:{number}``."""
+
+    session_id: str
+    kind: str
+    of: str
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> "PromiseId | None":
+        found = re.fullmatch(rf"({SESSION})\|(train|sample):([0-9a-f]{{1,10}}):({NUMBER})", text)
+        return cls(found[1], found[2], found[3], int(found[4])) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.session_id}|{self.kind}:{self.of}:{self.number}"
+
+    @property
+    def made_model(self) -> int | None:
+        """The number of the model whose making is promised."""
+        return int(self.of) if self.kind == "train" and self.number == 0 and self.of.isdecimal() else None
+
+
 SAMPLER_HEADER = "X-Tinker-Sampler"  # of a request in OpenAI's or Anthropic's dialect: the sampling session it is for
 CALLER_HEADER = "X-Tinker-Caller"  # of such a request: the API key that sends it, by its id
 HEAD_FIELDS = 64  # of a message, in which model and number are: clients write their fields in order

@@ -1,0 +1,116 @@
+"""A request for a runtime: what of it is read here, once, from bytes that are passed on as they came.
+
+A training operation uses its number up whatever becomes of it: a client goes on with the next one, for which a runtime
+that was not told of a refusal would wait.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+
+from api.relay.proxy import Receive
+from api.rest.parsing import NUL, NUL_PROBLEM
+from console.errors import InvalidRequest, NotFound
+from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId, field_find, training_head
+
+TRAINING = (
+    "forward_backward",
+    "optim_step",
+    "save_weights",
+    "save_weights_for_sampler",
+    "save_weights_external",
+    "load_weights",
+)
+FUTURES = ("retrieve_future", "retrieve_futures", "cancel_future")
+Named = ModelId | SamplerId | PromiseId
+FIELDS: dict[str, tuple[str, type[Named]]] = {
+    "asample": ("sampling_session_id", SamplerId),
+    "retrieve_futures": ("sampling_session_id", SamplerId),
+    "retrieve_future": ("request_id", PromiseId),
+    "cancel_future": ("request_id", PromiseId),
+}
+BEGINNING_BYTES = 256 << 10  # more than a block of zstd takes, packed
+HEAD_BYTES = 1024
+BLOCK_WINDOW = b"\x00\x38"  # no flags; a window of 128 KiB, which is the most that a first block has. RFC 8878, 3.1.1.1
+SEQ_ID = re.compile(rb'"seq_id"\s*:\s*([0-9]{1,10})\s*[,}]')
+SAMPLES = re.compile(rb'"num_samples"\s*:\s*([1-9][0-9]{0,8})\s*[,}]')
+
+
+@dataclass(frozen=True)
+class Operation:
+    """``of`` names what it is for. ``seq_id`` is a training operation's number, 0 where its beginning has none;
+    ``samples`` is how many an ``asample`` wants."""
+
+    kind: str
+    of: Named
+    seq_id: int = 0
+    samples: int = 0
+
+    @property
+    def missing(self) -> NotFound:
+        """The refusal where there is no such thing, or it is another project's."""
+        return _missing(type(self.of), str(self.of))
+
+
+def operation_read(kind: str, body: bytes) -> Operation:
+    """Raises InvalidRequest, NotFound."""
+    field, form = FIELDS.get(kind, ("model_id", ModelId))
+    seq_id = 0
+    if kind == "forward_backward":
+        head = training_head(body)
+        if head is None:
+            raise InvalidRequest("The body is no ForwardBackwardRequest in protobuf.")
+        name, seq_id = head
+    else:
+        found = field_find(body, field)
+        if found is None:
+            raise InvalidRequest(f"The body is a JSON object with {field}.")
+        name = found
+        if kind in TRAINING and (said := SEQ_ID.search(body)):
+            seq_id = int(said[1])
+    if NUL in name:
+        raise InvalidRequest(f"{field} {NUL_PROBLEM}.")
+    of = form.parse(name)
+    if of is None:
+        raise _missing(form, name)
+    asked = SAMPLES.search(body) if kind == "asample" else None
+    return Operation(kind, of, seq_id, int(asked[1]) if asked else int(kind == "asample"))
+
+
+def _missing(form: type[Named], name: str) -> NotFound:
+    if form is ModelId:
+        return NotFound(f"There is no model {name}.")
+    return NotFound(f"There is no such {'sampling session' if form is SamplerId else 'request'}.")
+
+
+class Beginning:
+    """``receive`` that keeps how a body begins, which is all that is left of one that is too large."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._kept = receive, bytearray()
+
+    async def __call__(self) -> dict[str, Any]:
+        message = await self._receive()
+        self._kept += message.get("body", b"")[: BEGINNING_BYTES - len(self._kept)]
+        return message
+
+    def operation(self, kind: str, *, is_compressed: bool) -> Operation | None:
+        """The operation whose number is used up; None where the beginning does not tell model and number."""
+        body = bytes(self._kept)
+        try:
+            found = operation_read(kind, _unpacked(body) if is_compressed else body)
+        except (InvalidRequest, NotFound):
+            return None
+        return found if 0 < found.seq_id < 2**31 else None
+
+
+def _unpacked(body: bytes) -> bytes:
+    """How the content of a frame begins. Its head may promise anything: its first block is unpacked without it."""
+    try:
+        blocks = body[zstandard.frame_header_size(body) :]
+        with zstandard.ZstdDecompressor().stream_reader(zstandard.FRAME_HEADER + BLOCK_WINDOW + blocks) as reader:
+            return reader.read(HEAD_BYTES)
+    except zstandard.ZstdError:
+        return b""
