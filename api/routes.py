@@ -2,6 +2,7 @@
 
 from api.rest.permissions import RequireLease, RequireScope, RequireShare
 from api.rest.route import RouteTable
+from api.views import runtime, sharing, trajectories
 from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
 from api.views.alerts import (
     alert_list,
@@ -48,20 +49,6 @@ from api.views.projects import (
     usage_days,
     usage_list,
 )
-from api.views.runtime import (
-    checkpoint_fail,
-    named_checkpoint_open,
-    named_state_find,
-    runtime_documents,
-    runtime_episodes,
-    runtime_fail,
-    runtime_heartbeat,
-    runtime_register,
-    runtime_report,
-    tinker_work,
-    upload_commit,
-    upload_open,
-)
 from api.views.server import capacity_get, server_get
 from api.views.sessions import (
     base_model_list,
@@ -81,33 +68,7 @@ from api.views.sessions import (
     session_suspend,
     session_update,
 )
-from api.views.sharing import (
-    saved_view_create,
-    saved_view_delete,
-    saved_view_list,
-    saved_view_update,
-    share_create,
-    share_list,
-    share_revoke,
-    shared_episodes,
-    shared_get,
-    shared_metrics,
-    shared_timelines,
-)
 from api.views.tasks import task_counts, task_episode_set, task_finish, task_group_set, tasks_lease, tasks_put
-from api.views.trajectories import (
-    episode_annotate,
-    episode_calls,
-    episode_documents,
-    episode_erase,
-    episode_facets,
-    episode_get,
-    episode_list,
-    episode_timelines,
-    episodes_nearest,
-    group_list,
-    step_get,
-)
 from api.views.webhooks import delivery_list, webhook_create, webhook_delete, webhook_list
 from console.server.request_limits import MAX_LARGE_BODY_BYTES as LARGE
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
@@ -200,10 +161,10 @@ route("GET", "/alert-rules", metric_rule_list, sessions_read, MetricRuleList)
 route("POST", "/alert-rules", metric_rule_create, sessions_write, MetricRuleView, status=201, once=True)
 route("PATCH", "/alert-rules/{rule_id}", metric_rule_update, sessions_write, MetricRuleView)
 route("DELETE", "/alert-rules/{rule_id}", metric_rule_delete, sessions_write, None, status=204)
-route("GET", "/saved-views", saved_view_list, sessions_read, SavedViewList)
-route("POST", "/saved-views", saved_view_create, sessions_write, SavedViewView, status=201, once=True)
-route("PATCH", "/saved-views/{view_id}", saved_view_update, sessions_write, SavedViewView)
-route("DELETE", "/saved-views/{view_id}", saved_view_delete, sessions_write, None, status=204)
+route("GET", "/saved-views", sharing.saved_view_list, sessions_read, SavedViewList)
+route("POST", "/saved-views", sharing.saved_view_create, sessions_write, SavedViewView, status=201, once=True)
+route("PATCH", "/saved-views/{view_id}", sharing.saved_view_update, sessions_write, SavedViewView)
+route("DELETE", "/saved-views/{view_id}", sharing.saved_view_delete, sessions_write, None, status=204)
 route("GET", "/audit", audit_list, admin, AuditPage)
 route("GET", "/webhooks", webhook_list, admin, WebhookList)
 route("POST", "/webhooks", webhook_create, admin, WebhookCreated, status=201, once=True, secret=True)
@@ -243,16 +204,18 @@ route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, Ch
 
 # Checked here, then forwarded to the session's gateway, which also makes a repeated request harmless.
 route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, status=201)
-route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
-route("GET", SESSION + "/episodes/facets", episode_facets, sessions_read, EpisodeFacets)
-route("GET", SESSION + "/episodes/nearest", episodes_nearest, sessions_read, NearestPlays)
+route("GET", SESSION + "/episodes", trajectories.episode_list, sessions_read, EpisodeList)
+route("GET", SESSION + "/episodes/facets", trajectories.episode_facets, sessions_read, EpisodeFacets)
+route("GET", SESSION + "/episodes/nearest", trajectories.episodes_nearest, sessions_read, NearestPlays)
 route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
-route("GET", SESSION + "/episodes/documents", episode_documents, sessions_read, EpisodeDocuments, audit=True)
-route("GET", EPISODE, episode_get, sessions_read, EpisodeView)
-route("DELETE", EPISODE, episode_erase, sessions_write, None, status=204)
-route("PATCH", EPISODE + "/annotation", episode_annotate, sessions_write, AnnotationList)
-route("GET", EPISODE + "/calls", episode_calls, sessions_read, EpisodeCalls)
-route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTimelines)
+route(
+    "GET", SESSION + "/episodes/documents", trajectories.episode_documents, sessions_read, EpisodeDocuments, audit=True
+)
+route("GET", EPISODE, trajectories.episode_get, sessions_read, EpisodeView)
+route("DELETE", EPISODE, trajectories.episode_erase, sessions_write, None, status=204)
+route("PATCH", EPISODE + "/annotation", trajectories.episode_annotate, sessions_write, AnnotationList)
+route("GET", EPISODE + "/calls", trajectories.episode_calls, sessions_read, EpisodeCalls)
+route("GET", EPISODE + "/timelines", trajectories.episode_timelines, sessions_read, EpisodeTimelines)
 route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, limit_bytes=LARGE)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
@@ -269,8 +232,8 @@ route("POST", TASK + "/group", task_group_set, episodes, TaskView, audit=False, 
 route("POST", TASK + "/finish", task_finish, episodes, TaskView, audit=False)
 
 # What runtimes reported: there in every state of the session.
-route("GET", SESSION + "/groups", group_list, sessions_read, GroupList)
-route("GET", SESSION + "/steps/{step}", step_get, sessions_read, StepView)
+route("GET", SESSION + "/groups", trajectories.group_list, sessions_read, GroupList)
+route("GET", SESSION + "/steps/{step}", trajectories.step_get, sessions_read, StepView)
 
 # Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.batches).
 route("GET", SESSION + "/batches/{batch}", batch_get, sessions_read, None)
@@ -280,24 +243,26 @@ route("GET", SESSION + "/tinker", tinker_run_get, sessions_read, TinkerRun)
 route("GET", SESSION + "/tinker/{model_id}/calls", model_calls, sessions_read, ModelCalls)
 
 # Public links to a run. Readers' routes name no session: the link does, and it is good for no other route.
-route("GET", SESSION + "/shares", share_list, sessions_read, ShareList)
-route("POST", SESSION + "/shares", share_create, sessions_write, ShareCreated, status=201, once=True, secret=True)
-route("DELETE", SESSION + "/shares/{share_id}", share_revoke, sessions_write, None, status=204)
-route("GET", "/shared", shared_get, link, SharedRun)
-route("GET", "/shared/metrics", shared_metrics, link, MetricColumns)
-route("GET", "/shared/episodes", shared_episodes, link, EpisodeList)
-route("GET", "/shared/episodes/{episode_id}/timelines", shared_timelines, link, EpisodeTimelines)
+route("GET", SESSION + "/shares", sharing.share_list, sessions_read, ShareList)
+route(
+    "POST", SESSION + "/shares", sharing.share_create, sessions_write, ShareCreated, status=201, once=True, secret=True
+)
+route("DELETE", SESSION + "/shares/{share_id}", sharing.share_revoke, sessions_write, None, status=204)
+route("GET", "/shared", sharing.shared_get, link, SharedRun)
+route("GET", "/shared/metrics", sharing.shared_metrics, link, MetricColumns)
+route("GET", "/shared/episodes", sharing.shared_episodes, link, EpisodeList)
+route("GET", "/shared/episodes/{episode_id}/timelines", sharing.shared_timelines, link, EpisodeTimelines)
 
 # For runtimes, under a lease: not in the OpenAPI document.
-route("POST", "/runtime/register", runtime_register, lease, Assignment)
-route("POST", "/runtime/heartbeat", runtime_heartbeat, lease, Orders)
-route("POST", "/runtime/report", runtime_report, lease, None, status=204, limit_bytes=LARGE)
-route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, limit_bytes=LARGE)
-route("POST", "/runtime/documents", runtime_documents, lease, DocumentPlaces)
-route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
-route("POST", "/runtime/failed-checkpoints", checkpoint_fail, lease, None, status=204)
-route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
-route("POST", "/runtime/named-states", named_state_find, lease, NamedState)
-route("POST", "/runtime/tinker-work", tinker_work, lease, None, status=204)
-route("POST", "/runtime/uploads", upload_open, lease, UploadTargets, limit_bytes=LARGE)
-route("POST", "/runtime/uploads/{upload_id}/commit", upload_commit, lease, UploadCommitted, limit_bytes=LARGE)
+route("POST", "/runtime/register", runtime.runtime_register, lease, Assignment)
+route("POST", "/runtime/heartbeat", runtime.runtime_heartbeat, lease, Orders)
+route("POST", "/runtime/report", runtime.runtime_report, lease, None, status=204, limit_bytes=LARGE)
+route("POST", "/runtime/episodes", runtime.runtime_episodes, lease, None, status=204, limit_bytes=LARGE)
+route("POST", "/runtime/documents", runtime.runtime_documents, lease, DocumentPlaces)
+route("POST", "/runtime/fail", runtime.runtime_fail, lease, None, status=204)
+route("POST", "/runtime/failed-checkpoints", runtime.checkpoint_fail, lease, None, status=204)
+route("POST", "/runtime/named-checkpoints", runtime.named_checkpoint_open, lease, NamedCheckpoint)
+route("POST", "/runtime/named-states", runtime.named_state_find, lease, NamedState)
+route("POST", "/runtime/tinker-work", runtime.tinker_work, lease, None, status=204)
+route("POST", "/runtime/uploads", runtime.upload_open, lease, UploadTargets, limit_bytes=LARGE)
+route("POST", "/runtime/uploads/{upload_id}/commit", runtime.upload_commit, lease, UploadCommitted, limit_bytes=LARGE)
