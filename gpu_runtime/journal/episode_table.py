@@ -89,13 +89,8 @@ class EpisodeTable:
         return self._list(f"SELECT * FROM episodes WHERE {WAITING} AND {unbatched} ORDER BY seq")
 
     def accounting(self) -> Accounting:
-        """Begun episodes by state and fate; balances by construction, because each row counts once."""
-        return read_accounting(
-            self._database.rows(
-                "SELECT state, fate, reason, count(*) AS n FROM episodes GROUP BY state, fate,"
-                " CASE WHEN state = 'abandoned' THEN reason END"
-            )
-        )
+        """Begun episodes by state and fate; balances by construction, because each episode counts once."""
+        return read_accounting(self._database.rows("SELECT state, fate, reason, n FROM episode_counts WHERE n > 0"))
 
     def refused_keep(self, episode_id: str, refused: RefusedCalls) -> None:
         """What was refused of an episode's calls: one row, whatever an agent sends."""

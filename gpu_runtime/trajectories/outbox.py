@@ -36,7 +36,7 @@ def rows_reported(journal: Journal, told: Sequence[Due]) -> None:
             "UPDATE episodes_to_report SET row_due = 0 WHERE episode_id = ? AND change = ?",
             [(due.episode_id, due.change) for due in told],
         )
-        _forget_done(sql)
+        _forget_done(sql, told)
 
 
 def documents_due(journal: Journal, limit: int) -> list[Due]:
@@ -57,7 +57,7 @@ def documents_stored(journal: Journal, stored: Sequence[Due]) -> None:
             [(due.episode_id, due.change) for due in stored],
         )
         sql.executemany("INSERT OR IGNORE INTO stored_documents VALUES (?, 0)", [(due.episode_id,) for due in stored])
-        _forget_done(sql)
+        _forget_done(sql, stored)
 
 
 def reporting_begin(journal: Journal) -> int:
@@ -73,5 +73,8 @@ def reporting_begin(journal: Journal) -> int:
         return sql.execute("SELECT ifnull(max(seq), 0) FROM episodes").fetchone()[0]
 
 
-def _forget_done(sql: sqlite3.Connection) -> None:
-    sql.execute("DELETE FROM episodes_to_report WHERE NOT row_due AND NOT document_due")
+def _forget_done(sql: sqlite3.Connection, told: Sequence[Due]) -> None:
+    sql.executemany(
+        "DELETE FROM episodes_to_report WHERE episode_id = ? AND NOT row_due AND NOT document_due",
+        [(due.episode_id,) for due in told],
+    )
