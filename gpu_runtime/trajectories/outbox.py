@@ -21,8 +21,9 @@ class Due:
 
 def rows_due(journal: Journal, limit: int) -> list[Due]:
     """Episodes whose row is not, or not as it is now, with the control plane; in the order of their begin."""
+    # CROSS: SQLite would go through all episodes in their order, and look for each whether it is due.
     rows = journal.database.rows(
-        "SELECT episode_id, change FROM episodes_to_report JOIN episodes ON id = episode_id"
+        "SELECT episode_id, change FROM episodes_to_report CROSS JOIN episodes ON id = episode_id"
         " WHERE row_due ORDER BY seq LIMIT ?",
         limit,
     )
@@ -42,7 +43,7 @@ def rows_reported(journal: Journal, told: Sequence[Due]) -> None:
 def documents_due(journal: Journal, limit: int) -> list[Due]:
     """Ended episodes whose row is known to the control plane and whose document is not in the store as it is now."""
     rows = journal.database.rows(
-        "SELECT episode_id, change FROM episodes_to_report JOIN episodes ON id = episode_id"
+        "SELECT episode_id, change FROM episodes_to_report CROSS JOIN episodes ON id = episode_id"
         " WHERE document_due AND NOT row_due ORDER BY ended_at, seq LIMIT ?",
         limit,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.trajectories.outbox import Due, rows_due, rows_reported
+from gpu_runtime.trajectories.outbox import Due, documents_due, rows_due, rows_reported
 from support.gateway_harness import running_gateway
 from tinkerscript.wire.episodes import WorkflowOutput
 
@@ -76,6 +76,10 @@ def test_what_the_control_plane_has_is_forgotten_one_by_one(tmp_path: Path) -> N
     with statements(connection) as seen:
         rows_reported(journal, [Due("a", 1)])
     assert scans(connection, seen) == []
+    with statements(connection) as seen:
+        rows_due(journal, 10)
+        documents_due(journal, 10)
+    assert {found.split(" ")[1].rstrip(":") for found in scans(connection, seen)} == {"episodes_to_report"}
     assert [due.episode_id for due in rows_due(journal, 10)] == ["b"]
     journal.close()
 
