@@ -2,6 +2,8 @@
 
 A request that asks for them carries ``RowsAsked`` in its ``extra_args``, and as many log-probabilities of the prompt as
 the widest of its rows has columns; each row that comes back is the prompt's own token, then what was asked for.
+vLLM's own ``prompt_logprob_token_ids`` is served by its second model runner alone, which an engine of ours has not
+(model_runner.py).
 
 Shape legend: R rows (prompt tokens but the first), W columns asked for in a row, D draws, V vocabulary.
 """
