@@ -16,7 +16,7 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import CheckpointDeleted, InputUnusable, RuntimeFault, StoreUnavailable
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.results import Result, Work
+from gpu_runtime.gateway.tinker.results import Future, Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound
@@ -122,15 +122,15 @@ class Ledger:
         self._models.setdefault(model_id, _Model(next_seq=CREATE, is_lost=is_lost))
         return await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
 
-    async def wait(self, request_id: str, timeout_s: float) -> Operation | None:
-        """The operation, as soon as it is done or at the end of ``timeout_s``. None for one that is not known."""
+    async def wait(self, request_id: str, timeout_s: float) -> Future | None:
+        """As soon as the operation is done, or at the end of ``timeout_s``."""
         if (event := self._done.get(request_id)) is not None:
             try:
                 async with asyncio.timeout(timeout_s):
                     await event.wait()
             except TimeoutError:
                 pass
-        return await self._disk.run(self._table.find, request_id)
+        return Future.of(await self._disk.run(self._table.find, request_id), self.position)
 
     def position(self, operation: Operation) -> str:
         """Why an operation is not done yet, in words for its client."""

@@ -1,7 +1,7 @@
 """What the ledger of operations and the work that they are have in common."""
 
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,6 +41,26 @@ class Result:
     def mistake(cls, message: str, category: str = "user") -> "Result":
         """A failure that names its category."""
         return cls("error", json.dumps(user_error(message, category)).encode())
+
+
+@dataclass(frozen=True)
+class Future:
+    """What is known of a sample or an operation that was promised: its result, or why it is not there yet, in words.
+
+    One that is not, or no longer, kept has no Future.
+    """
+
+    result: Result | None
+    reason: str = ""
+
+    @classmethod
+    def of(cls, operation: Operation | None, waiting: Callable[[Operation], str]) -> "Future | None":
+        """That of an operation as the journal has it."""
+        if operation is None or (operation.is_done and operation.result is None):
+            return None
+        if operation.result_kind is None or operation.result is None:
+            return cls(None, waiting(operation))
+        return cls(Result(operation.result_kind, operation.result))
 
 
 class Work(Protocol):

@@ -134,21 +134,14 @@ class TinkerRoutes:
         except UserMistake as mistake:
             raise BadRequest(str(mistake)) from None
         request_id = wanted.request_id
-        if (promise := self._samples.find(request_id)) is not None:
-            try:
-                async with asyncio.timeout(self._poll_s):
-                    await promise.done.wait()
-            except TimeoutError:
-                return _not_yet(self._samples.why_waiting)
-            assert promise.result is not None, "it is set before done"
-            return _answer(promise.result, wanted)
-        operation = await self._ledger.wait(request_id, self._poll_s)
-        if operation is None or (operation.is_done and operation.result is None):
+        future = await self._samples.wait(request_id, self._poll_s)
+        if future is None:
+            future = await self._ledger.wait(request_id, self._poll_s)
+        if future is None:
             return JSONResponse({"detail": f"the promise {request_id} is not, or no longer, kept"}, 410)
-        if operation.result_kind is None:
-            return _not_yet(self._ledger.position(operation))
-        assert operation.result is not None, "only a dropped one has none"
-        return _answer(Result(operation.result_kind, operation.result), wanted)
+        if future.result is None:
+            return JSONResponse({"queue_state": "active", "queue_state_reason": future.reason}, 408)
+        return _answer(future.result, wanted)
 
     async def retrieve_futures(self, request: Request) -> Response:
         """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one more is."""
@@ -255,7 +248,3 @@ def _completion(promise: Promise) -> dict[str, object]:
         return {"state": "failed", "request_id": promise.request_id}
     size = len(promise.result.body)
     return {"state": "finished", "request_id": promise.request_id, "response_payload_uncompressed_size": size}
-
-
-def _not_yet(reason: str) -> Response:
-    return JSONResponse({"queue_state": "active", "queue_state_reason": reason}, 408)

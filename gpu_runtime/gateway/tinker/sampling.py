@@ -14,7 +14,7 @@ from gpu_runtime.errors import CheckpointDeleted, EngineDead, RequestRefused, Ru
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
-from gpu_runtime.gateway.tinker.results import Result
+from gpu_runtime.gateway.tinker.results import Future, Result
 from gpu_runtime.gateway.tinker.sample_orders import order_of
 from gpu_runtime.gateway.tinker.sample_responses import response_write
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
@@ -148,14 +148,15 @@ class Samples:
                 async with asyncio.timeout(remaining_s):
                     await changed.wait()
 
-    def find(self, request_id: str) -> Promise | None:
-        """A promise by its name; None for one of an earlier runtime, and one whose result was dropped."""
-        return self._by_id.get(request_id)
-
-    @property
-    def why_waiting(self) -> str:
-        """Why a sample is not there yet, in words for its client."""
-        return self._engine.waiting or "the sample is being made"
+    async def wait(self, request_id: str, timeout_s: float) -> Future | None:
+        """As soon as the sample is made, or at the end of ``timeout_s``."""
+        promise = self._by_id.get(request_id)
+        if promise is None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await promise.done.wait()
+        return Future(promise.result, self._engine.waiting or "the sample is being made")
 
     def cancel(self, request_id: str) -> None:
         """Nobody waits for it any more."""
