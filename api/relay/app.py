@@ -14,13 +14,12 @@ from api.relay.limits import limits
 from api.relay.proxy import ClientGone, CountingSend, body_read, headers_passed, proxy_until_end
 from console.server.logs import logs_bind
 from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
+from console.server.request_limits import Receive, Send
 from tinkerscript.processes.tracing import span
 
 BESIDE_V1 = ("/tokenizer_info", "/tokenize", "/detokenize")  # where vLLM's server has them, and lm-eval looks
 logger = logging.getLogger(__name__)
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 Serve = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 

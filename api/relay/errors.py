@@ -1,9 +1,8 @@
 """The relay's errors, in the body format of the client's dialect (OpenAI or Anthropic), which the path decides."""
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
 
+from console.server.request_limits import Send, response_send
 from console.sessions.selectors import Route
 from tinkerscript.wire.errors import ANTHROPIC_PATH, anthropic_error_body
 from tinkerscript.wire.sessions import SessionState
@@ -19,16 +18,15 @@ class RelayError(Exception):
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
 
-    async def send(self, send: Callable[[dict[str, Any]], Awaitable[None]], path: str) -> None:
+    async def send(self, send: Send, path: str) -> None:
         """Send it as the response to a request for ``path``."""
         body = _body(self.status, self.code, self.message, path).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        more = []
         if self.retry_after_s is not None:
-            headers.append((b"retry-after", str(self.retry_after_s).encode()))
+            more.append((b"retry-after", str(self.retry_after_s).encode()))
         elif self.status == 409:
-            headers.append((b"x-should-retry", b"false"))  # both dialects' clients would try a conflict again
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            more.append((b"x-should-retry", b"false"))  # both dialects' clients would try a conflict again
+        await response_send(send, self.status, body, *more)
 
 
 def error_for_state(route: Route) -> RelayError | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,11 @@ from multidict import CIMultiDict
 from api.forward import POLICIES, GatewayRequest, NotReady, forward
 from api.gateway_client import CONNECTION_ERRORS
 from api.relay.callers import caller_check, caller_ended
-from api.relay.errors import RelayError, error_for_state, stream_error
+from api.relay.errors import RelayError, stream_error
 from api.relay.limits import Holding
-from api.relay.routes import routes
+from api.relay.routes import route_served
 from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
+from console.server.request_limits import Receive, Send
 from console.sessions.selectors import Route
 
 MAX_BODY_BYTES = 16 << 20
@@ -51,9 +52,6 @@ RESPONSE_HEADERS_DROPPED = HOP_BY_HOP | {
     "set-cookie2",
     "strict-transport-security",
 }
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class ClientGone(Exception):
@@ -102,10 +100,7 @@ async def proxy_until_end(
 async def _proxy(session_id: str, caller_id: str, request: GatewayRequest, send: Send) -> None:
     async def session() -> Route:
         await caller_check(caller_id)
-        route = await routes.get(session_id)
-        if error := error_for_state(route):
-            raise error
-        return route
+        return await route_served(session_id)
 
     try:
         await forward(session, request, POLICIES["call"], partial(_deliver, send))

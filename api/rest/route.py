@@ -101,20 +101,9 @@ class RouteTable:
 
     def limit_bytes(self, path: str) -> int:
         """How many bytes the body of a request to ``path`` may have."""
-        if not self._large.fullmatch(path):
-            return MAX_BODY_BYTES
-        found = self.find(path.removeprefix(self.prefix))
-        return max(route.limit_bytes for routes, _ in found for route in routes.values())
+        found = self.find(path.removeprefix(self.prefix)) if path.startswith(self.prefix) else []
+        return max((route.limit_bytes for routes, _ in found for route in routes.values()), default=MAX_BODY_BYTES)
 
     @cached_property
     def _forms(self) -> list[tuple[re.Pattern[str], dict[str, Route]]]:
-        return [(re.compile(_form(path)), routes) for path, routes in self.paths.items()]
-
-    @cached_property
-    def _large(self) -> re.Pattern[str]:
-        large = sorted({route.path for route in self if route.limit_bytes > MAX_BODY_BYTES})
-        return re.compile(f"{self.prefix}(?:{'|'.join(PARAMETER.sub('[^/]+', path) for path in large)})")
-
-
-def _form(path: str) -> str:
-    return PARAMETER.sub(r"(?P<\1>[^/]+)", path)
+        return [(re.compile(PARAMETER.sub(r"(?P<\1>[^/]+)", path)), routes) for path, routes in self.paths.items()]

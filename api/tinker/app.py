@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -21,7 +20,7 @@ from api.rest.audit import audited
 from api.rest.authentication import KeyCaller
 from api.rest.parsing import NUL, NUL_PROBLEM
 from api.rest.permissions import RequireScope
-from api.rest.rate_limit import key_requests_take
+from api.rest.rate_limit import requests_take
 from api.rest.route import Route
 from api.tinker import bookkeeping, compressed, refusals
 from api.tinker.answers import Answer
@@ -30,12 +29,11 @@ from api.tinker.operations import Beginning
 from api.tinker.relaying import relay, relay_refusal
 from api.tinker.routes import key, wire
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
+from console.server.request_limits import Receive, Send, response_send
 
 NUL_ESCAPED = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # how JSON writes it; a bare one is no JSON
 LOAD = Route("POST", "/load_weights", bookkeeping.model_load, key, promises=True)  # with a session: it makes a model
 logger = logging.getLogger(__name__)
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -51,13 +49,12 @@ async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     except Exception:  # the top of a request
         logger.exception("A request of a Tinker client failed")
         answer = Answer.of({"detail": "Something went wrong on the server. Try again."}, 500)
-    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    more = []
     if answer.status == 401:  # on this a client asks for a token anew
-        headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
+        more.append((b"www-authenticate", b'Bearer error="invalid_token"'))
     if answer.retry_after_s is not None:
-        headers.append((b"retry-after", str(answer.retry_after_s).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+        more.append((b"retry-after", str(answer.retry_after_s).encode()))
+    await response_send(send, answer.status, answer.body, *more, kind=answer.content_type)
 
 
 async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
@@ -146,7 +143,7 @@ async def _handle(
         values["once"] = dict(scope["headers"]).get(b"x-idempotency-key", b"").decode("latin-1")
 
     def counted() -> Answer:
-        key_requests_take(caller.key, size_bytes=len(body))
+        requests_take(caller, size_bytes=len(body))
         view = audited(route.view, route.audit) if route.audit else route.view
         return view(caller, **values)
 

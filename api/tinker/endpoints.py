@@ -19,7 +19,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 
 from api.forward import GatewayRequest
-from api.relay.app import Receive, Send, relay, relay_by
+from api.relay.app import relay, relay_by
 from api.relay.cache import TtlCache
 from api.relay.episode_keys import key_sent
 from api.relay.errors import PREFIX, RelayError
@@ -32,11 +32,12 @@ from api.tinker.relaying import runtime_tell
 from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
+from console.server.request_limits import Receive, Send, error_send, response_send
 from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import own_loop_check, sampler_is_ready, sampler_of_model, sampler_paths_of
 from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
-from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
+from tinkerscript.wire.errors import ErrorCode, ErrorDetail
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerId
 
@@ -60,7 +61,8 @@ EPOCH = "1970-01-01T00:00:00+00:00"  # of base models, whose day of birth is not
 async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one request in OpenAI's or Anthropic's dialect, whichever key it has."""
     if scope["path"].rstrip("/") in PATHS and scope["method"] in ("GET", "HEAD"):
-        await _send(send, b'{"status": "ok"}')  # Claude Code asks for the base URL itself, to have a connection
+        # Claude Code asks for the base URL itself, to have a connection.
+        await response_send(send, 200, b'{"status": "ok"}')
         return
     prefix = next(prefix for prefix in PATHS if scope["path"].startswith(f"{prefix}/"))
     if prefix == PREFIX and not key_sent(scope["headers"]).startswith(KEY_PREFIX):
@@ -98,7 +100,7 @@ async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> N
     what, hint = f"There is no WebSocket at {scope['path']}.", "Send the request over HTTP."
     if scope["path"].startswith(REST):
         detail = ErrorDetail(code=ErrorCode.INVALID_REQUEST, message=what, hint=hint, details={})
-        await _send(refuse, ErrorBody(error=detail, request_id="").model_dump_json().encode(), status=426)
+        await error_send(refuse, 426, detail, request_id="")
         return
     hint = f"{hint[:-1]}, with stream: true for its events."
     await RelayError(426, "upgrade_refused", f"{what} {hint}").send(refuse, scope["path"])
@@ -107,7 +109,7 @@ async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> N
 async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str) -> None:
     caller = await caller_of(key_sent(scope["headers"]))
     if scope["method"] == "GET" and name == "models":
-        await _send(send, await database_sync_to_async(_models)(caller, prefix))
+        await response_send(send, 200, await database_sync_to_async(_models)(caller, prefix))
         return
     if name not in PATHS[prefix]:
         served = ", ".join(f"{prefix}/v1/{each}" for each in PATHS[prefix])
@@ -164,12 +166,6 @@ def _models(caller: KeyCaller, prefix: str) -> bytes:
 
 def _anthropic_model(name: str, created_at: str) -> dict[str, str]:
     return {"type": "model", "id": name, "display_name": name, "created_at": created_at}
-
-
-async def _send(send: Send, body: bytes, *, status: int = 200) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 @dataclass(frozen=True)

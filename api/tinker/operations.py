@@ -10,9 +10,9 @@ from typing import Any
 
 import zstandard
 
-from api.relay.proxy import Receive
 from api.rest.parsing import NUL, NUL_PROBLEM
 from console.errors import InvalidRequest, NotFound
+from console.server.request_limits import Receive
 from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId, field_find, training_head
 
 TRAINING = (

@@ -3,7 +3,6 @@
 import logging
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
@@ -13,8 +12,7 @@ from api.rest.authentication import KeyCaller
 from api.tinker.operations import Operation
 from console.errors import NotFound
 from console.sessions.models import Session
-from console.tinker.models import TinkerModel, TinkerSampler
-from console.tinker.told import model_told, sampler_told
+from console.tinker.models import TinkerModel
 from console.users.keys import key_session_check
 from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId
 
@@ -39,6 +37,7 @@ class Places:
         self._places: dict[str, Place] = {}  # of sessions
         self._models: dict[ModelId, str] = {}  # the session of each model
         self._seen: dict[ModelId, float] = {}  # when a model's last request was written down
+        self._told: set[tuple[ModelId | SamplerId, str]] = set()  # with addresses of runtimes
 
     async def session_of(self, caller: KeyCaller, operation: Operation) -> str:
         """The id of its session. Raises NotFound, for another project's as for none; Forbidden as ``_check``."""
@@ -73,6 +72,18 @@ class Places:
         self._seen[model_id] = now
         await database_sync_to_async(_used)(model_id)
 
+    def is_told(self, of: ModelId | SamplerId, address: str) -> bool:
+        """Whether the runtime at ``address`` knows it."""
+        return (of, address) in self._told
+
+    async def told(self, of: ModelId | SamplerId, address: str) -> None:
+        """The runtime knows it now."""
+        if isinstance(of, ModelId):
+            await database_sync_to_async(_made)(of)
+        if len(self._told) >= MAX_KNOWN:
+            self._told.clear()
+        self._told.add((of, address))
+
     async def _check(self, caller: KeyCaller, session_id: str, otherwise: NotFound) -> None:
         """Raises NotFound; Forbidden where the key's models or spend cap leave the session out."""
         place = self._places.get(session_id)
@@ -85,31 +96,6 @@ class Places:
         if place is None or place.project_id != caller.project.id:
             raise otherwise
         key_session_check(key=caller.key, base_model=place.base_model, started_by=place.started_by)
-
-
-class Told:
-    """Which models and samplers a runtime was told of by this process: each is told before its first request.
-
-    It is told again at another address: a runtime that was started anew may have lost its volume. Of a model that an
-    earlier one has written in its journal it is told that too: it must not begin anew with the base's weights.
-    """
-
-    def __init__(self) -> None:
-        self._told: set[tuple[ModelId | SamplerId, str]] = set()  # with addresses of runtimes
-
-    async def wanted(self, of: ModelId | SamplerId, address: str) -> tuple[str, Any] | None:
-        """The path and body with which to tell the runtime of it; None where it knows."""
-        if (of, address) in self._told:
-            return None
-        return await database_sync_to_async(_telling)(of)
-
-    async def done(self, of: ModelId | SamplerId, address: str) -> None:
-        """The runtime knows."""
-        if isinstance(of, ModelId):
-            await database_sync_to_async(_made)(of)
-        if len(self._told) >= MAX_KNOWN:
-            self._told.clear()
-        self._told.add((of, address))
 
 
 def _model(session_id: str, number: int) -> ModelId | None:
@@ -140,11 +126,4 @@ def _made(model_id: ModelId) -> None:
     TinkerModel.objects.filter(id=str(model_id), is_made=False).update(is_made=True)
 
 
-def _telling(of: ModelId | SamplerId) -> tuple[str, Any] | None:
-    if isinstance(of, ModelId):
-        return "/tinker/models", model_told(TinkerModel.objects.get(id=str(of)))
-    sampler = TinkerSampler.objects.filter(id=str(of)).first()
-    return None if sampler is None else ("/tinker/samplers", sampler_told(sampler))
-
-
-places, told = Places(), Told()
+places = Places()

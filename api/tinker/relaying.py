@@ -7,19 +7,22 @@ import aiohttp
 from channels.db import database_sync_to_async
 
 from api.forward import POLICIES, GatewayRequest, NotReady, forward, send
-from api.relay.errors import RelayError, error_for_state
-from api.relay.routes import routes
+from api.relay.errors import RelayError
+from api.relay.routes import route_served
 from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
 from api.tinker.operations import Operation, operation_read
-from api.tinker.places import places, told
+from api.tinker.places import places
 from api.tinker.refusals import refused
 from console.errors import NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.selectors import Route
+from console.tinker.models import TinkerModel, TinkerSampler
+from console.tinker.told import model_told, sampler_told
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import ModelId, SamplerId, user_error
+from tinkerscript.wire.tinker.messages import ModelCreate, SamplerCreate
 
 HEADERS_PASSED = (b"content-type", b"x-request-id")
 
@@ -48,29 +51,11 @@ async def _forward(caller: KeyCaller, operation: Operation, path: str, body: byt
     request = GatewayRequest("POST", path, headers, body, prepare=prepare)
     policy = POLICIES.get(operation.kind, POLICIES["tinker"])
     try:
-        return await forward(partial(_route, session_id), request, policy, _answer)
-    except Ended as end:
+        return await forward(partial(route_served, session_id), request, policy, _answer)
+    except RelayError as end:
         return _ended(operation, end)
     except NotReady:
         return await _not_ready(operation.kind, session_id)
-
-
-class Ended(Exception):
-    """The session serves no more. A request to one that did not fail is its user's mistake."""
-
-    def __init__(self, message: str, *, has_failed: bool = False) -> None:
-        super().__init__(message)
-        self.message, self.has_failed = message, has_failed
-
-
-async def _route(session_id: str) -> Route:
-    try:
-        route = await routes.get(session_id)
-    except RelayError:
-        raise Ended("The session of this request was deleted.") from None
-    if error := error_for_state(route):
-        raise Ended(error.message, has_failed=route.state is SessionState.FAILED)
-    return route
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Answer:
@@ -81,20 +66,34 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
 
 
 async def runtime_tell(of: ModelId | SamplerId, route: Route) -> None:
-    """Have the runtime of ``route`` know a model or a sampler before its first request. Raises CONNECTION_ERRORS."""
-    if (telling := await told.wanted(of, route.address)) is None:
+    """Have the runtime of ``route`` know a model or a sampler before its first request. Raises CONNECTION_ERRORS.
+
+    Each is told once by this process, and again at another address: a runtime that was started anew may have lost its
+    volume. Of a model that an earlier one has written in its journal it is told that too: it must not begin anew with
+    the base's weights.
+    """
+    if places.is_told(of, route.address) or (telling := await database_sync_to_async(_telling)(of)) is None:
         return
     path, message = telling
     request = GatewayRequest("POST", path, {}, message.model_dump_json().encode())
     async with await send(route, request, POLICIES["tinker"]) as response:
         if response.status == 200:
-            await told.done(of, route.address)
+            await places.told(of, route.address)
 
 
-def _ended(operation: Operation, end: Ended) -> Answer:
+def _telling(of: ModelId | SamplerId) -> tuple[str, ModelCreate | SamplerCreate] | None:
+    if isinstance(of, ModelId):
+        return "/tinker/models", model_told(TinkerModel.objects.get(id=str(of)))
+    sampler = TinkerSampler.objects.filter(id=str(of)).first()
+    return None if sampler is None else ("/tinker/samplers", sampler_told(sampler))
+
+
+def _ended(operation: Operation, end: RelayError) -> Answer:
+    """A request to a session that is over and did not fail is its user's mistake."""
+    has_failed = end.code == "session_failed"
     if operation.kind == "retrieve_future":
-        return Answer.of(user_error(end.message, "server" if end.has_failed else "user"))
-    if end.has_failed or operation.kind in ("retrieve_futures", "cancel_future"):
+        return Answer.of(user_error(end.message, "server" if has_failed else "user"))
+    if has_failed or operation.kind in ("retrieve_futures", "cancel_future"):
         return Answer.of({"detail": end.message}, 400)
     return refused(end.message, samples=operation.samples)
 

@@ -126,6 +126,13 @@ async def _refuse_address(scope: dict[str, Any], receive: Receive, send: Send) -
 async def error_send(send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]) -> None:
     """Send the error body of REST, with ``more`` headers."""
     body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]
+    await response_send(send, status, body, *more)
+
+
+async def response_send(
+    send: Send, status: int, body: bytes, *more: tuple[bytes, bytes], kind: str = "application/json"
+) -> None:
+    """Send a whole response, with ``more`` headers."""
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
