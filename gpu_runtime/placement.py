@@ -1,5 +1,4 @@
-"""On which device engine and trainer run, a pure function of what the session asks for and what this machine has, and
-how they load there.
+"""On which device engine and trainer run: a pure function of what the session asks for and what this machine has.
 
 split   each rank of the trainer has a GPU, the last ones; all others are the engines'. Both work at the same time
 shared  one engine has the GPUs of the ranks too, and frees their memory while a step runs; calls wait meanwhile
@@ -7,32 +6,18 @@ auto    split where there are GPUs enough for it, else shared
 CPU     both use the same cores and memory; there is nothing to place
 """
 
-import asyncio
 import importlib.metadata
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
 
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.device_split import engine_device_count
 
-from .errors import EngineDead, PlacementImpossible
+from .errors import PlacementImpossible
 
 INSTALL = "make up BUILD=cuda (or requirements/install.sh cuda)"
-
-
-class Closable(Protocol):
-    """As much as is needed here of an engine."""
-
-    async def close(self) -> None:
-        """End every process of the engine."""
-        ...
-
-
-EngineT = TypeVar("EngineT", bound=Closable)
 
 
 @dataclass(frozen=True)
@@ -142,36 +127,3 @@ def engine_needs_gpu() -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return True
-
-
-@asynccontextmanager
-async def engine_loaded(
-    start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
-) -> AsyncIterator[tuple[EngineT, "asyncio.Task[None]"]]:
-    """The engine of ``start``, which is closed after the block, and the trainer's loading, which ``ready`` tells of.
-
-    They load side by side, but one after the other on a ``shared`` device, whose free memory vLLM measures. What the
-    trainer raises before the engine has loaded is raised at once; an engine whose process ended over the model names no
-    reason, so that the trainer's is waited for.
-    """
-
-    async def ready_after(engine: asyncio.Task[EngineT]) -> None:
-        await asyncio.wait({engine})
-        await ready()
-
-    starting = asyncio.create_task(start())
-    loading = asyncio.create_task(ready_after(starting) if shared else ready())
-    try:
-        await asyncio.wait({starting, loading}, return_when=asyncio.FIRST_COMPLETED)
-        if loading.done():
-            loading.result()
-        await asyncio.wait({starting})
-        if isinstance(starting.exception(), EngineDead):
-            await loading
-        yield starting.result(), loading
-    finally:
-        starting.cancel()
-        loading.cancel()
-        await asyncio.gather(starting, loading, return_exceptions=True)
-        if not starting.cancelled() and starting.exception() is None:
-            await starting.result().close()

@@ -1,22 +1,26 @@
-"""Engine and trainer of a session: loaded side by side, compared, and ended together.
+"""The first minute of a session: what it loads, compared, and ended together with the block that uses it.
 
-The engine serves as soon as it has loaded; steps/comparison.py says what waits for the trainer.
+may_load                    refuses a machine or a model that does not fit, before anything is started
+open_engine_and_trainer     side by side; the engine serves while the trainer loads and is compared (comparison.py)
+open_sampler_and_trainer    side by side, and compared before either is used
+open_engine                 an engine alone
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Engine, Trainer
+from gpu_runtime.errors import EngineDead, ModelUnsupported
+from gpu_runtime.interfaces import Engine, EngineProcess, Trainer
 from gpu_runtime.model_interfaces import ModelTrainer
-from gpu_runtime.placement import devices_verify, engine_loaded, gpus_given, gpus_visible, placement_choose
+from gpu_runtime.placement import devices_verify, gpus_given, gpus_visible, placement_choose
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.session import Session
 from gpu_runtime.steps.comparison import Comparison
@@ -28,6 +32,8 @@ from tinkerscript.wire.training.model_refusals import folder_refusal
 
 from .engine_nodes import engine_nodes
 from .rehearsal import rehearse, rehearse_models
+
+EngineT = TypeVar("EngineT", bound=EngineProcess)
 
 
 def may_load(session: Session) -> None:
@@ -85,7 +91,7 @@ async def open_engine_and_trainer(session: Session) -> AsyncIterator[tuple[Engin
 
 @asynccontextmanager
 async def open_sampler_and_trainer(session: Session) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
-    """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
+    """Both have loaded, and agree; both end with the block, whatever ends it."""
     model, config = session.assignment.base_model_path, session.assignment.config
     placement = placement_choose(config, gpus_visible())
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement, most=1)
@@ -118,3 +124,36 @@ async def open_engine(session: Session) -> AsyncIterator[Engine]:
         yield engine
     finally:
         await engine.close()
+
+
+@asynccontextmanager
+async def engine_loaded(
+    start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
+) -> AsyncIterator[tuple[EngineT, "asyncio.Task[None]"]]:
+    """The engine of ``start``, which is closed after the block, and the trainer's loading, which ``ready`` tells of.
+
+    They load side by side, but one after the other on a ``shared`` device, whose free memory vLLM measures. What the
+    trainer raises before the engine has loaded is raised at once; an engine whose process ended over the model names no
+    reason, so that the trainer's is waited for.
+    """
+
+    async def ready_after(engine: asyncio.Task[EngineT]) -> None:
+        await asyncio.wait({engine})
+        await ready()
+
+    starting = asyncio.create_task(start())
+    loading = asyncio.create_task(ready_after(starting) if shared else ready())
+    try:
+        await asyncio.wait({starting, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            loading.result()
+        await asyncio.wait({starting})
+        if isinstance(starting.exception(), EngineDead):
+            await loading
+        yield starting.result(), loading
+    finally:
+        starting.cancel()
+        loading.cancel()
+        await asyncio.gather(starting, loading, return_exceptions=True)
+        if not starting.cancelled() and starting.exception() is None:
+            await starting.result().close()
