@@ -56,6 +56,7 @@ def engine_arguments(
         "enforce_eager": device == "cpu",
         "max_num_seqs": 256,
         "worker_extension_cls": f"gpu_runtime.engine.{worker}",
+        "language_model_only": True,  # of a folder with a tower the text side is served
         "generation_config": "vllm",  # sampling defaults come from the request, not from the model's folder
         "logprobs_mode": "processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
         "max_logprobs": MAX_COLUMNS,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpu_runtime.engine.cpu.absent_vision import inspections_stand_in
 from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.errors import DeviceMemoryShort, EngineDead, WeightsRefused
@@ -103,6 +104,7 @@ def vllm_import(device: str) -> None:
         import vllm.envs
         import vllm.v1.engine.async_llm
 
+    inspections_stand_in()
     if forks(device):  # of Python's three ways to start a process vLLM's variable takes two
         vllm.envs.environment_variables["VLLM_WORKER_MULTIPROC_METHOD"] = lambda: "forkserver"
 

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from tinkerscript.wire.config import SessionConfig
 
+from .towers import text_names
+
 # A weight's name, the parameters it is made of, and how.
 PlainWeight = tuple[str, list[nn.Parameter], Callable[[], Tensor]]
 ADAPTER = "default"
@@ -21,7 +23,7 @@ ADAPTER = "default"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 ADAPTER_PREFIX = "base_model.model."
 # What Hugging Face models call the modules that hold the linear layers of each part.
-PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "feed_forward"}}
+PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "shared_mlp", "feed_forward"}}
 
 
 def adapters_add(model: nn.Module, config: SessionConfig) -> None:
@@ -51,7 +53,9 @@ def _peft_config(config: SessionConfig, targets: list[str]) -> Any:
 
 def _targets(model: Any, part: str) -> list[str]:
     head = model.get_output_embeddings()
-    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head]
+    texts = text_names(model)
+    modules = [(name, module) for name, module in model.named_modules() if name in texts]
+    linear = [name for name, module in modules if isinstance(module, nn.Linear) and module is not head]
     return [name for name in linear if part == "all-linear" or PARTS[part] & set(name.split("."))]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from gpu_runtime.errors import ModelUnsupported
@@ -20,6 +20,7 @@ from .objective.regularizers import token_entropy
 from .rows.kinds import RowKind
 from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
+from .towers import auto_class, has_tower, tower_freeze
 from .tree_flex import FLEX
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.
@@ -55,13 +56,15 @@ class Policy(nn.Module):
         """
         attention: str | None = FLEX if device == "cuda" else ATTENTION
         try:
-            apart = _apart(AutoConfig.from_pretrained(path))
+            config = AutoConfig.from_pretrained(path)
+            apart = _apart(config)
             if apart:
                 attention = None
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+            model = auto_class(config).from_pretrained(path, dtype=dtype, attn_implementation=attention)
         except ValueError as refusal:  # an unknown model_type, custom code, an attention that it cannot be given
             raise ModelUnsupported(f"transformers does not load this model: {str(refusal)[:500]}") from refusal
         model.config.use_cache = False
+        tower_freeze(model)
         if gradient_checkpointing:
             layers_recompute(model, offload=offload_activations)
         if shares_rows and attention:
@@ -200,8 +203,8 @@ def own_logits(model: Any, hidden_KD: Tensor) -> Tensor:
 
     So whatever a family does after its head (a factor, a cap, columns that it drops) is done as it does it.
     """
-    has_tower = model.config.get_text_config() is not model.config  # its forward calls what holds both
-    decoder = model.base_model if has_tower else decoder_of(model)
+    # Of a model with a tower the forward calls what holds both.
+    decoder = model.base_model if has_tower(model) else decoder_of(model)
     name = next(name for name, module in model.named_modules() if module is decoder)
     parent, _, own_name = name.rpartition(".")
     attributes = vars(model.get_submodule(parent))

@@ -256,7 +256,8 @@ class RankTrainer:
         self.references.load(folder, self.engine.module)
         # An engine may have been given the file's (steps/resumed_state.py), as this trainer would hand them over.
         if self.spec.rank == 0 and not (self._is_sharded or self.config.lora_rank):
-            state_verify(folder / FOLDER / WHOLE_MODEL, self.engine.module.model.named_parameters())
+            trained = ((name, it) for name, it in self.engine.module.model.named_parameters() if it.requires_grad)
+            state_verify(folder / FOLDER / WHOLE_MODEL, trained)
 
     def _gathered(self, wanted: Iterable[PlainWeight]) -> Iterator[tuple[str, Tensor]]:
         """Each that is wanted, on rank 0 (none elsewhere), one by one where ZeRO 3 scatters it. A collective."""

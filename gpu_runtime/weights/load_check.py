@@ -17,11 +17,14 @@ def load_check(folder: Path) -> dict[str, int | None]:
     """The number of weights, and the context length in tokens where it is known. Raises LoadCheckError."""
     import torch
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
+
+    from gpu_runtime.training.towers import auto_class
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model, found = AutoModelForCausalLM.from_pretrained(
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        model, found = auto_class(config).from_pretrained(
             folder, local_files_only=True, dtype="auto", output_loading_info=True
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
@@ -37,7 +40,7 @@ def load_check(folder: Path) -> dict[str, int | None]:
         logits = model(**ids).logits
     if not torch.isfinite(logits).all():
         raise LoadCheckError("its answer to a short prompt is not finite: a weight is damaged")
-    length = getattr(model.config, "max_position_embeddings", None)
+    length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return {"parameters": model.num_parameters(), "context_length": length if isinstance(length, int) else None}
 
 

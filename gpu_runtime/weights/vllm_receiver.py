@@ -61,6 +61,7 @@ class WeightReceiver:
             raise ValueError(str(error)) from error
         is_tied = getattr(self.model_runner.model_config.hf_text_config, "tie_word_embeddings", False)
         head = tensors.get("lm_head.weight") if is_tied else None
-        if head is not None and not torch.equal(head, tensors["model.embed_tokens.weight"]):
+        embedding = next((it for name, it in tensors.items() if name.endswith("embed_tokens.weight")), None)
+        if head is not None and embedding is not None and not torch.equal(head, embedding):
             raise ValueError("these weights have a head of their own, and the base's is that of its embeddings")
         return tensors

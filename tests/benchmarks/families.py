@@ -23,7 +23,7 @@ from gpu_runtime.engine.vllm_engine import VllmEngine  # noqa: E402
 from gpu_runtime.errors import RuntimeFault  # noqa: E402
 from gpu_runtime.loading.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
-from support.model_families import PLAIN, REFUSED, TRAINED, VOCABULARY, WINDOW, family_make  # noqa: E402
+from support.model_families import PLAIN, REFUSED, TOWERS, TRAINED, VOCABULARY, WINDOW, family_make  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.training.model_refusals import folder_refusal  # noqa: E402
@@ -88,7 +88,7 @@ async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
 def main(names: list[str]) -> int:
     """Print a row for each family, one engine at a time, and write it into the table."""
     rows, held, today = [], True, datetime.datetime.now(datetime.UTC).date()
-    for name in names or [*TRAINED, *PLAIN, *REFUSED]:
+    for name in names or [*TRAINED, *PLAIN, *TOWERS, *REFUSED]:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 found = asyncio.run(asyncio.wait_for(family_try(name, Path(folder)), DEADLINE_S))
@@ -106,7 +106,7 @@ def table(before: str, rows: list[str]) -> str:
     """The block of the page with these rows; a family that was not run keeps the one that it has."""
     of_name = {line.split("|")[1].strip(): line for line in [*before.splitlines(), *rows] if line.startswith("| ")}
     head = ["| family | engine and trainer | gap, base | gap, handed over | rehearsal, s | run |", "| --- " * 6 + "|"]
-    kept = [of_name[name] for name in [*TRAINED, *PLAIN, *REFUSED] if name in of_name]
+    kept = [of_name[name] for name in [*TRAINED, *PLAIN, *TOWERS, *REFUSED] if name in of_name]
     return "\n".join([*head, *kept, ""])
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.model_check import policy_verify
@@ -13,6 +12,7 @@ from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack, pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
+from gpu_runtime.training.towers import auto_class, tower_freeze
 from support.model_families import VOCABULARY
 from tinkerscript.wire.config import SessionConfig
 
@@ -47,7 +47,9 @@ def family_gaps(
         logprobs_K, datum_K = policy(RowTensors.of(row, data, device)), torch.from_numpy(row.datum_K)
         found |= {index: logprobs_K[datum_K.to(device) == index] for index in indices}
     logprobs_K = torch.cat([found[index] for index in range(len(data))])
-    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    kind = auto_class(policy.model.config)
+    plain = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    tower_freeze(plain)
     expected_K = torch.cat([_own_logprobs(plain, sample) for sample in samples])
     logprobs_K.sum().backward()
     expected_K.sum().backward()

@@ -62,7 +62,10 @@ TRAINED = {
 # Whose layers share no prefixes: by the model's own forward, each timeline whole.
 PLAIN = {
     "Qwen3.5": ("Qwen3_5TextConfig", GATED_DELTA),
-    "LFM2": ("Lfm2Config", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),
+    "LFM2": (
+        "Lfm2Config",
+        {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False, "conv_dim": 64, "block_dim": 64},
+    ),
     "Falcon-H1": (
         "FalconH1Config",
         {**MAMBA, "mamba_d_ssm": 128, "mamba_n_groups": 1, "lm_head_multiplier": 0.5, "embedding_multiplier": 2.0},
@@ -77,8 +80,8 @@ PLAIN = {
     "Llama 4": (
         "Llama4TextConfig",
         {
-            "attention_chunk_size": 16, "moe_layers": [], "num_local_experts": 1, "intermediate_size_mlp": 96,
-            "no_rope_layers": [1, 0],
+            "attention_chunk_size": 16, "moe_layers": [], "interleave_moe_layer_step": 0, "num_local_experts": 1,
+            "intermediate_size_mlp": 96, "no_rope_layers": [1, 0],
         },
     ),
     "Nemotron-H": (
@@ -96,6 +99,17 @@ PLAIN = {
     ),
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 2}),
 }  # fmt: skip
+# A text model beside a vision tower: class, fields of the text, of the tower, of the whole.
+TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4}
+QWEN_TOWER = {**TOWER, "depth": 1, "num_heads": 2, "out_hidden_size": 64, "deepstack_visual_indexes": [0]}
+MROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 6, 6]}
+TOWERS = {
+    "Gemma 3 with images": ("Gemma3Config", MIXED, {**TOWER, "image_size": 16}, {"mm_tokens_per_image": 4}),
+    "Mistral 3": ("Mistral3Config", {"model_type": "mistral"}, {**TOWER, "image_size": 16, "head_dim": 16}, {}),
+    "Qwen2.5-VL": ("Qwen2_5_VLConfig", {"rope_parameters": MROPE}, {**QWEN_TOWER, "fullatt_block_indexes": [0]}, {}),
+    "Qwen3-VL": ("Qwen3VLConfig", {"rope_parameters": MROPE}, {**QWEN_TOWER, "num_position_embeddings": 16}, {}),
+    "Qwen3.5 with images": ("Qwen3_5Config", GATED_DELTA, {**QWEN_TOWER, "num_position_embeddings": 16}, {}),
+}
 REFUSED = {
     "Qwen2 with windows": ("Qwen2Config", {"use_sliding_window": True, "max_window_layers": 1, **MIXED}),
     "Qwen3-MoE": ("Qwen3MoeConfig", {**EXPERTS}),
@@ -111,11 +125,18 @@ def family_make(folder: Path, name: str) -> Path:
     import torch
     import transformers
 
-    kind, fields = (TRAINED | PLAIN | REFUSED)[name]
-    config = getattr(transformers, kind)(**(DENSE | {"initializer_range": SPREAD} | fields))
+    from gpu_runtime.training.towers import auto_class
+
+    if name in TOWERS:
+        kind, text, tower, whole = TOWERS[name]
+        parts = {"text_config": DENSE | {"initializer_range": SPREAD} | text, "vision_config": tower}
+        config = getattr(transformers, kind)(**parts, **whole, bos_token_id=0, eos_token_id=1)
+    else:
+        kind, fields = (TRAINED | PLAIN | REFUSED)[name]
+        config = getattr(transformers, kind)(**(DENSE | {"initializer_range": SPREAD} | fields))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        model = auto_class(config).from_config(config, dtype=torch.float32)
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 torch.nn.init.normal_(parameter, std=SPREAD)

@@ -1,5 +1,7 @@
 """What vLLM's worker on a CPU gets besides: first weights, seeds, draws, layers, and adapters made right."""
 
+from typing import Any
+
 import torch
 
 from gpu_runtime.engine.prompt_rows import rows_install
@@ -7,6 +9,7 @@ from gpu_runtime.engine.vllm_worker import EngineWorker
 from gpu_runtime.weights.packed_loader import awaits_weights, weights_arrived
 from gpu_runtime.weights.packing import WeightPacking, linear_dispatch, linears_pack_as_loaded
 
+from .absent_vision import vision_stand_in
 from .adapter_kernels import kernels_replace
 from .flat_layers import layers_flatten
 from .inverse_sampling import sampling_install
@@ -16,6 +19,7 @@ from .seeded_prompts import seeds_keep
 # When a worker's process imports this: before it loads weights and allocates.
 linears_pack_as_loaded()
 cache_allocate_lazily()
+vision_stand_in()
 
 
 class CpuWorker(EngineWorker):
@@ -48,7 +52,8 @@ class CpuWorker(EngineWorker):
         if awaits_weights(model):
             return "refused: these are not all of the weights that this engine was started without"
         way = super().tensors_take(tensors)
-        head = getattr(model, "lm_head", None)
+        text: Any = model.get_language_model() if hasattr(model, "get_language_model") else model
+        head = getattr(text, "lm_head", None)
         # vLLM 0.32.0: with tied embeddings the reload refreshes embed_tokens.weight but not the packed copy that the
         # head multiplies with, so that logits would come from the old head.
         if head is not None and hasattr(head, "cpu_linear"):

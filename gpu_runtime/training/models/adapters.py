@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import PARTS, adapter_folder_write
+from gpu_runtime.training.towers import text_names
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted service's adapters.
 ALPHA = 32.0
@@ -105,8 +106,9 @@ def _targets(model: Any, lora: LoraConfig) -> list[str]:
     head = getattr(head, "base_layer", head)
     parts = (PARTS["attention"] if lora.train_attn else set()) | (PARTS["mlp"] if lora.train_mlp else set())
     found = []
+    texts = text_names(model)
     for name, module in model.named_modules():
-        if not isinstance(module, nn.Linear) or ".lora_" in name:
+        if not isinstance(module, nn.Linear) or ".lora_" in name or name not in texts:
             continue
         plain = name.removesuffix(".base_layer")
         if lora.train_unembed if module is head else bool(parts & set(plain.split("."))):

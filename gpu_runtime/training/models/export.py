@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.model_interfaces import LoraConfig
+from gpu_runtime.training.towers import frozen_names, frozen_write
 from gpu_runtime.weights.older_keys import older_keys_add
 from tinkerscript.wire.training.model_proof import NAME, proof_of
 
@@ -21,6 +22,7 @@ from .adapters import merged_weight
 COPIED = (
     "generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt",
     "*.model", "*.tiktoken", "tekken.json", "chat_template*", "additional_chat_templates/*", "LICENSE*", "NOTICE*",
+    "*processor_config.json",
 )  # fmt: skip
 
 
@@ -89,8 +91,10 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
         delattr(config, name)
     if generation is not None:
         model.generation_config = GenerationConfig()
+    frozen = frozen_names(model)
+    text = {name: tensor for name, tensor in weights.items() if name not in frozen}
     try:
-        model.save_pretrained(folder, state_dict=weights, max_shard_size="4GB")
+        model.save_pretrained(folder, state_dict=text, max_shard_size="4GB")
     finally:
         config.use_cache, config.tie_word_embeddings = False, was_tied
         for name, value in strays.items():
@@ -99,6 +103,7 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
             model.generation_config = generation
     if generation is not None:
         GenerationConfig.from_model_config(config).to_json_file(folder / "generation_config.json")
+    frozen_write(model, Path(base), folder)
     older_keys_add(folder)
     base_files_copy(Path(base), folder)
     proof_write(Path(base), folder)

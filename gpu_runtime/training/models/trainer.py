@@ -28,6 +28,7 @@ from gpu_runtime.training.rank_spec import RankSpec, dtype_name
 from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
 from gpu_runtime.training.rows.row_pass import RowLoss, RowModel, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
+from gpu_runtime.training.towers import tower_freeze
 from tinkerscript.processes import machine_share
 
 from .adam import adam_make, adam_step
@@ -135,7 +136,9 @@ class BaseWithModels:
                 " them: train adapters (a rank of 1 or more)"
             )
         self._policy.requires_grad_(True)
-        return _Model(None, None, dict(self._policy.model.named_parameters()))
+        tower_freeze(self._policy.model)
+        weights = self._policy.model.named_parameters()
+        return _Model(None, None, {name: weight for name, weight in weights if weight.requires_grad})
 
     def unload(self, model_id: str) -> None:
         """Free what the model holds."""

@@ -12,7 +12,7 @@ from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.kinds import RowKind
 from support.family_checks import drawn_samples, family_gaps
-from support.model_families import PLAIN, REFUSED, TRAINED, WINDOW, family_make
+from support.model_families import PLAIN, REFUSED, TOWERS, TRAINED, WINDOW, family_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal
@@ -60,6 +60,23 @@ def test_longrope_is_refused_beyond_the_length_at_which_its_factors_change(tmp_p
 def test_a_mixture_of_experts_is_refused_by_its_field(tmp_path, name):
     refusal = folder_refusal(family_make(tmp_path, name), CONFIG)
     assert re.search(r"num_(local_)?experts is 4.*dense model", refusal)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("Qwen3-8B-FP8", "model, Qwen3-8B"),
+        ("Qwen2.5-7B-Instruct-GPTQ-Int4", "model, Qwen2.5-7B-Instruct"),
+        ("Llama-3-8B-bnb-4bit", "model, Llama-3-8B"),
+        ("Mine-8B", "folder of the same model"),
+    ],
+)
+def test_a_quantised_folder_is_refused_with_the_name_of_the_one_to_take(tmp_path, name, plain):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "fp8"}}))
+    refusal = folder_refusal(folder, CONFIG) or ""
+    assert "quantization_config is fp8" in refusal and refusal.endswith(plain)
 
 
 @pytest.mark.parametrize(
@@ -123,5 +140,7 @@ def test_the_table_of_the_docs_names_every_family_and_what_becomes_of_it():
         assert "trained" in rows[name]
     for name in PLAIN:
         assert "whole timelines" in rows[name]
+    for name in TOWERS:
+        assert "text side" in rows[name]
     for name in REFUSED:
         assert "refused" in rows[name]

@@ -5,6 +5,7 @@ the model's own forward, then engine against trainer (``model_check.py``, ``rehe
 """
 
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,11 @@ from .weight_shapes import weights_damage
 # Fields that count the experts of a layer, in the words of the families.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
+# How names of quantised folders end: Qwen3-8B-FP8, Qwen2.5-7B-Instruct-GPTQ-Int4, Llama-3-8B-bnb-4bit.
+QUANTISED_NAME = re.compile(
+    r"([-_.](fp8|nvfp4|mxfp4|fp4|awq|gptq|bnb|int[48]|[48]bit|w\d+a\d+|dynamic|quantized|compressed))+$", re.IGNORECASE
+)
+
 
 def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     """Why the model in ``folder`` cannot be trained right under ``config``, with the field named; None where no file
@@ -27,7 +33,8 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     whole = _read(folder / "config.json")
     fields = _fields(whole)
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
-    why = _refusal(fields, config) or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
+    why = _refusal(fields, config) or _quantised(whole, folder)
+    why = why or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
 
 
@@ -87,8 +94,6 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
         )
     if fields.get("is_encoder_decoder"):
         return "is_encoder_decoder: only decoders are trained"
-    if fields.get("quantization_config"):
-        return "quantization_config: its weights are packed; take the unquantised folder of the same model"
     if (original := _long_rope_begins(fields)) and original < config.max_context_length:
         return (
             f"max_context_length is {config.max_context_length}, and beyond {original} tokens its rotary factors are"
@@ -99,6 +104,21 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     if isinstance(longest, int) and longest < config.max_context_length:
         return f"max_context_length is {config.max_context_length} and its positions end at {longest}; lower the option"
     return None
+
+
+def _quantised(whole: dict[str, Any], folder: Path) -> str | None:
+    """That the weights are quantised, and which folder of the same model is not, as names of such folders go."""
+    found = whole.get("quantization_config")
+    if not found:
+        return None
+    method = found.get("quant_method") if isinstance(found, dict) else None
+    origin = str(whole.get("_name_or_path") or folder.name)
+    plain = QUANTISED_NAME.sub("", origin)
+    which = f", {plain}" if plain != origin else ""
+    return (
+        f"quantization_config is {method or 'set'}: its weights are packed, and packed weights cannot be trained; take"
+        f" the unquantised folder of the same model{which}"
+    )
 
 
 def _has_expert_layers(fields: dict[str, Any]) -> bool:

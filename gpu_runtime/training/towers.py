@@ -1,0 +1,100 @@
+"""Folders with a vision or audio tower beside their text model: the text side trains, the rest is frozen.
+
+What is frozen is in every export byte for byte as the base's files have it, whatever the type that the
+trainer computes in, so that the folder serves images as before.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.core_model_loading import revert_weight_conversion
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+
+TEXT, FROZEN = "model-text.safetensors", "model-frozen.safetensors"
+
+
+def auto_class(config: Any) -> Any:
+    """What loads a folder of this configuration whole: with its tower where it has one."""
+    is_whole = config.get_text_config() is config or type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    return AutoModelForCausalLM if is_whole else AutoModelForImageTextToText
+
+
+def has_tower(model: Any) -> bool:
+    """Whether ``model`` holds more than a text model."""
+    return model.config.get_text_config() is not model.config
+
+
+def frozen_names(model: Any) -> set[str]:
+    """The parameters of ``model`` that are neither its text model's nor its head's."""
+    if not has_tower(model):
+        return set()
+    texts = {id(weight) for part in _text_parts(model) for weight in part.parameters()}
+    return {name for name, weight in model.named_parameters() if id(weight) not in texts}
+
+
+def text_names(model: Any) -> set[str]:
+    """The modules of its text model and its head, by name; of a model without a tower all."""
+    if not has_tower(model):
+        return {name for name, _ in model.named_modules()}
+    parts = {id(module) for part in _text_parts(model) for module in part.modules()}
+    return {name for name, module in model.named_modules() if id(module) in parts}
+
+
+def _text_parts(model: Any) -> list[Any]:
+    return [model.get_decoder(), model.get_output_embeddings()]
+
+
+def tower_freeze(model: Any) -> None:
+    """Train the text side alone."""
+    frozen = frozen_names(model)
+    for name, weight in model.named_parameters():
+        if name in frozen:
+            weight.requires_grad_(False)
+
+
+def frozen_write(model: Any, base: Path, folder: Path) -> None:
+    """Into ``folder``, which has the text side: what ``base`` has beside it, as it has it.
+
+    Raises ValueError for a base that lacks a weight of the tower.
+    """
+    frozen = frozen_names(model)
+    if not frozen:
+        return
+    weights = dict(model.named_parameters())
+    wanted = set(revert_weight_conversion(model, {name: weights[name].detach() for name in frozen}))
+    of_base, written = _places(base), _places(folder)
+    if missing := sorted(wanted - set(of_base)):
+        raise ValueError(f"the base's files have no {missing[0]}, which its tower needs")
+    if set(written) <= set(of_base):  # under the same names: whatever else the base has comes along
+        wanted |= set(of_base) - set(written)
+    tensors = dict(_read(base, of_base, wanted))
+    save_file(tensors, folder / FROZEN, metadata={"format": "pt"})
+    if set(written.values()) == {SAFE_WEIGHTS_NAME}:  # a file of that name is taken for all of them
+        (folder / SAFE_WEIGHTS_NAME).rename(folder / TEXT)
+        written = dict.fromkeys(written, TEXT)
+    places = written | dict.fromkeys(tensors, FROZEN)
+    size = sum((folder / file).stat().st_size for file in set(places.values()))
+    index = {"metadata": {"total_size": size}, "weight_map": dict(sorted(places.items()))}
+    (folder / SAFE_WEIGHTS_INDEX_NAME).write_text(json.dumps(index, indent=2) + "\n")
+
+
+def _places(folder: Path) -> dict[str, str]:
+    """The file of each weight."""
+    index = folder / SAFE_WEIGHTS_INDEX_NAME
+    if index.exists():
+        found: dict[str, str] = json.loads(index.read_text())["weight_map"]
+        return found
+    with safe_open(folder / SAFE_WEIGHTS_NAME, "pt") as file:
+        return dict.fromkeys(file.keys(), SAFE_WEIGHTS_NAME)
+
+
+def _read(folder: Path, places: dict[str, str], names: set[str]) -> Iterator[tuple[str, Tensor]]:
+    for path in sorted({places[name] for name in names}):
+        with safe_open(folder / path, "pt") as file:
+            yield from ((name, file.get_tensor(name)) for name in sorted(names) if places[name] == path)
