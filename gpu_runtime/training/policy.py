@@ -11,6 +11,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.weights.auto_class import auto_class
 from tinkerscript.wire.training.prefixes import prefixes_apart
 
 from .checkpointing import layers_recompute
@@ -20,7 +21,7 @@ from .objective.regularizers import token_entropy
 from .rows.kinds import RowKind
 from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
-from .towers import auto_class, has_tower, tower_freeze
+from .towers import has_tower, tower_freeze
 from .tree_flex import FLEX
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.

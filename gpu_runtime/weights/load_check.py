@@ -19,7 +19,7 @@ def load_check(folder: Path) -> dict[str, int | None]:
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
-    from gpu_runtime.training.towers import auto_class
+    from .auto_class import auto_class
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -91,7 +91,6 @@ PLAIN = {
             "ssm_state_size": 16, "n_groups": 1, "chunk_size": 16,
         },
     ),
-    "Bamba": ("BambaConfig", {**MAMBA, "attn_layer_indices": [1]}),
     "OLMo hybrid": ("OlmoHybridConfig", {**GATED_DELTA, "linear_num_value_heads": 2}),
     "Mamba 2": (
         "Mamba2Config",
@@ -125,7 +124,7 @@ def family_make(folder: Path, name: str) -> Path:
     import torch
     import transformers
 
-    from gpu_runtime.training.towers import auto_class
+    from gpu_runtime.weights.auto_class import auto_class
 
     if name in TOWERS:
         kind, text, tower, whole = TOWERS[name]
