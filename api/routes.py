@@ -35,6 +35,7 @@ from api.views.episodes import (
     episodes_rescore,
 )
 from api.views.kinds import model_calls, serving_create, serving_key_create, tinker_run_get
+from api.views.outside import outside_call
 from api.views.projects import (
     invitation_accept,
     invitation_decline,
@@ -84,6 +85,7 @@ from tinkerscript.wire.episodes import (
     EpisodeView,
 )
 from tinkerscript.wire.events import Event, EventPage
+from tinkerscript.wire.outside import OutsideAnswer
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, SessionSpending, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
@@ -193,6 +195,9 @@ route("POST", SESSION + "/evaluations", evaluation_create, episodes, Event, stat
 # A model that is served and not trained. Its key is signed anew for each request and kept nowhere.
 route("POST", "/serving", serving_create, sessions_write, SessionView, status=201, once=True)
 route("POST", SERVING_KEYS, serving_key_create, episodes, ServingEndpoint, status=201, once=True, secret=True)
+
+# What the console asks of others for the playground. Its body holds a key of theirs.
+route("POST", "/outside-calls", outside_call, episodes, OutsideAnswer, limit_bytes=LARGE)
 
 route("POST", SESSION + "/checkpoints", checkpoint_create, sessions_write, CheckpointView, status=202, once=True)
 route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, CheckpointList)

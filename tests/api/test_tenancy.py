@@ -66,6 +66,7 @@ NAMES_NOTHING = {
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
     "from_version", "to_version", "held_out",
     "by_task", "metrics", "extremes", "x_from", "x_to", "first", "last", "by",
+    "base_url", "api_key", "body",
 }  # fmt: skip
 
 

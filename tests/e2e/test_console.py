@@ -115,6 +115,24 @@ def test_another_users_session_does_not_exist(page: Page, browser: Browser, serv
     stranger.context.close()
 
 
+def test_a_sign_in_that_ends_while_somebody_types_is_asked_for_and_the_form_stays(page: Page) -> None:
+    sign_up(page, "ada.types@example.org")
+    page.goto("/sessions/new")
+    page.get_by_label("Name").fill("typed for an hour")
+    page.context.clear_cookies(name="sessionid")
+    page.get_by_role("button", name="Check").click()
+    again = page.get_by_role("dialog", name="Your sign-in has ended")
+    again.get_by_label("Password").fill("wrong-password")
+    again.get_by_role("button", name="Sign in", exact=True).click()
+    expect(again.get_by_role("alert")).to_be_visible()
+    again.get_by_label("Password").fill(PASSWORD)
+    again.get_by_role("button", name="Sign in", exact=True).click()
+    expect(again).to_have_count(0)
+    expect(page.get_by_label("Name")).to_have_value("typed for an hour")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_text("Your sign-in has ended.")).to_have_count(0)
+
+
 def test_signing_out_ends_it_and_signing_in_leads_back_to_the_page(page: Page) -> None:
     sign_up(page, "celia@example.org")
     page.get_by_role("button", name="celia@example.org").click()

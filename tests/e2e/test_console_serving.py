@@ -31,6 +31,13 @@ def photograph(page: Page, name: str) -> None:
         page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
 
 
+def choose_endpoint(page: Page, base_url: str, key: str) -> None:
+    page.get_by_role("combobox", name="Model 1").select_option("endpoint")
+    page.get_by_label("Base URL").fill(base_url)
+    page.get_by_label("Model", exact=True).fill(BASE_MODEL)
+    page.get_by_label("Key").fill(key)
+
+
 def ask(page: Page, prompt: str) -> None:
     page.get_by_label("Prompt", exact=True).fill(prompt)
     page.get_by_role("button", name="Ask").click()
@@ -55,9 +62,8 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     photograph(page, "served-session")
 
     page.get_by_role("link", name="Open in playground").click()
-    page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
     page.get_by_label("Temperature", exact=True).fill("0")
-    page.get_by_role("button", name="Ask").click()
+    ask(page, "Tell me about rain.")
     answers = page.get_by_test_id("answer")
     expect(page.get_by_text("ended by stop")).to_be_visible()
     first = answers.first.inner_text()
@@ -82,12 +88,15 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     expect(page.get_by_role("status")).to_contain_text("ses_gone cannot be asked now")
     expect(page.get_by_role("button", name="Ask")).to_be_disabled()
     page.goto(f"/playground?columns=ses_gone,{session_id}")
-    page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
     page.get_by_label("Temperature", exact=True).fill("0")
-    page.get_by_role("button", name="Ask").click()
+    ask(page, "Tell me about rain.")
     expect(page.get_by_text("ended by stop")).to_be_visible()
     page.get_by_role("button", name="Remove Model 1").click()
     expect(answers).to_have_text([first])  # it stays with the model that gave it
+
+    choose_endpoint(page, f"{server.url}/openai/v1", key)
+    ask(page, "Tell me about rain.")
+    expect(answers).to_have_text([first])  # the same model, by its address and key
 
     stop(page, session_id)
     expect(page.get_by_text("This model is no longer served.")).to_be_visible()

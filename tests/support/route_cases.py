@@ -105,6 +105,7 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("POST", "/saved-views"): {"name": "by time", "address": "x=time"},
     ("POST", "/alert-rules"): {"name": "low", "metric": "reward_mean", "above": False, "value": 0.1},
     ("GET", "/audit"): None,
+    ("POST", "/outside-calls"): {"base_url": "https://127.0.0.1/v1", "body": {}},
     ("GET", "/webhooks"): None,
     ("POST", "/webhooks"): {"url": "https://example.com/hook"},
     ("GET", "/base-models"): None,

@@ -320,6 +320,26 @@ export interface paths {
         patch: operations["member_update"];
         trace?: never;
     };
+    "/v1/outside-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask another OpenAI-compatible endpoint for one chat completion, from this server.
+         * @description Ask another OpenAI-compatible endpoint for one chat completion, from this server.
+         */
+        post: operations["outside_call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/places": {
         parameters: {
             query?: never;
@@ -3791,6 +3811,42 @@ export interface components {
             tasks_in_all: number;
         };
         /**
+         * OutsideAnswer
+         * @description What the endpoint returned, whether it is an answer or a refusal of its own.
+         */
+        OutsideAnswer: {
+            /** Body */
+            body: {
+                [key: string]: unknown;
+            };
+            /** Status */
+            status: number;
+        };
+        /**
+         * OutsideCall
+         * @description ``POST /v1/outside-calls``: one chat completion of another OpenAI-compatible endpoint.
+         */
+        OutsideCall: {
+            /**
+             * Api Key
+             * @description Sent there, and kept nowhere.
+             * @default
+             */
+            api_key?: string;
+            /**
+             * Base Url
+             * @description Without /chat/completions.
+             */
+            base_url: string;
+            /**
+             * Body
+             * @description As that endpoint takes it; never streamed.
+             */
+            body: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * PayerUsage
          * @description What the sessions of one key or one member used, deleted ones too.
          */
@@ -6957,6 +7013,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    outside_call: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutsideCall"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutsideAnswer"];
                 };
             };
             /** @description Refused or failed */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { read, split } from "./chat-stream";
+import { read, split, wholeAnswer } from "./chat-stream";
 
 const chunk = (choice: unknown) => `data: ${JSON.stringify({ choices: [choice] })}`;
 const scored = (content: string, ...tokens: [string, number][]) =>
@@ -38,4 +38,12 @@ test("an event without a choice adds nothing, and the server's error is raised",
   expect(read(": a comment")).toBeNull();
   expect(read('data: {"choices":[],"usage":{}}')).toBeNull();
   expect(() => read('data: {"error":{"message":"the engine is gone"}}')).toThrow("the engine is gone");
+});
+
+test("an endpoint that does not stream gives its answer, its calls or its own words", () => {
+  const call = { id: "c1", type: "function", function: { name: "add", arguments: "{}" } };
+  expect(wholeAnswer(200, { choices: [{ message: { content: null, tool_calls: [call] }, finish_reason: "tool_calls" }] })).toEqual({ tokens: [], content: "", calls: [{ ...call, index: 0 }], finish: "tool_calls" });
+  expect(wholeAnswer(200, { choices: [{ message: { content: "7" } }] })).toMatchObject({ content: "7", finish: null, tokens: [{ text: "7" }] });
+  expect(() => wholeAnswer(401, { error: { message: "no such key" } })).toThrow("no such key");
+  expect(() => wholeAnswer(502, {})).toThrow("502");
 });

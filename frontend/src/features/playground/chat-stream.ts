@@ -95,6 +95,17 @@ export function read(event: string): Delta | null {
   return { tokens, content: content ?? "", calls: calls ?? [], finish: choice.finish_reason };
 }
 
+/** An answer that was not streamed, as the one event of a stream. Raises Error with the endpoint's words for a refusal. */
+export function wholeAnswer(status: number, answer: Readonly<Record<string, unknown>>): Delta {
+  const { error, choices } = answer as { error?: { message?: string } | string | null; choices?: { message?: { content?: string | null; tool_calls?: Omit<CallPiece, "index">[] | null }; finish_reason?: string | null }[] };
+  const said = typeof error === "string" ? error : error?.message;
+  const choice = choices?.[0];
+  if (said || !choice) throw new Error(said ?? `The endpoint returned ${String(status)} without an answer.`);
+  const content = choice.message?.content ?? "";
+  const calls = (choice.message?.tool_calls ?? []).map((call, index) => ({ ...call, index }));
+  return { tokens: content ? [{ text: content, logprob: undefined, count: 0 }] : [], content, calls, finish: choice.finish_reason ?? null };
+}
+
 /**
  * `text` in the tokens that it is of. A token alone is no text where a character has several, where it is a mark such as
  * the end of a turn, or where a part of it comes later: what lies between the tokens that are, is one.

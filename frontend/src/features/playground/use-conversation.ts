@@ -1,6 +1,7 @@
 // One column's conversation while an answer comes, and its end.
 import { useEffect, useRef, useState } from "react";
 import { chat, type Delta } from "./chat-stream";
+import { chatOutside, isOurs } from "./chat-outside";
 import { answerEntry, bodyOf, NOTHING_YET, withDeltas, type Answer, type Entry, type Settings } from "./conversation";
 import { open, type Target } from "./targets";
 
@@ -59,7 +60,9 @@ async function ask(target: Target, body: ReturnType<typeof bodyOf>, signal: Abor
   const release = () => access.release().catch(() => undefined);
   addEventListener("pagehide", release);
   try {
-    await chat(access, { ...body, model: access.model }, signal, onDelta);
+    const whole = { ...body, model: access.model };
+    if (isOurs(access.baseUrl)) await chat(access, whole, signal, onDelta);
+    else onDelta(await chatOutside(access, whole, signal));
   } finally {
     removeEventListener("pagehide", release);
     await release();
