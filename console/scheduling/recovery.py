@@ -13,8 +13,8 @@ from console.scheduling import failures
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.logs import log_keep, log_read
-from console.sessions.alerts.raising import alert_raise
 from console.sessions.models import Session
+from console.sessions.raised_alerts import alert_raise
 from console.sessions.states import Actor
 from console.sessions.transitions import session_move
 from tinkerscript.wire.events import EventKind

@@ -10,8 +10,8 @@ from django.db.models import Q
 
 from console.live.services import event_record
 from console.scheduling.launchers.protocol import Launcher
-from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.models import Alert, Session
+from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.states import ENDED, Desired
 from console.sessions.transitions import session_announce
 from tinkerscript.wire.events import EventKind

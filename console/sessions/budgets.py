@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
 from console.sessions.models import Alert, Checkpoint, Session
+from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.services import session_stop
 from console.sessions.states import ENDED, GOING, Desired
 from console.sessions.transitions import session_announce

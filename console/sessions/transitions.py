@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from console.errors import Conflict
 from console.live.services import event_record
-from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
+from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.states import Actor, is_allowed
 from console.users.models import Project, User
 from console.webhooks.services import event_announce

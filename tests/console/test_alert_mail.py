@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from console.sessions.alerts import mail as alert_mail
 from console.sessions.alerts.mail import alerts_mail
-from console.sessions.alerts.raising import alert_raise
 from console.sessions.models import Alert
+from console.sessions.raised_alerts import alert_raise
 from console.users.models import Membership
 from support import factories
 from tinkerscript.wire.reading.alerts import AlertRule

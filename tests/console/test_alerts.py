@@ -12,11 +12,11 @@ from django.utils import timezone
 from console.live.models import EventRecord
 from console.live.selectors import steps_new
 from console.scheduling.session_notes import stuck_announce
-from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.alerts.rules import alerts_of
 from console.sessions.alerts.services import steps_watch
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.models import Alert, RuntimeSpan, Session
+from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.runtime import leases
 from console.sessions.states import Actor
 from console.sessions.transitions import session_move

@@ -13,9 +13,9 @@ from console.json_numbers import NumberOf
 from console.live.models import EventRecord
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
 from console.sessions.alerts.models import MetricRule
-from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
 from console.sessions.models import Alert, Session
+from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.selectors import session_get
 from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User

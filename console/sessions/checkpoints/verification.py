@@ -13,9 +13,9 @@ from django.db import transaction
 from console.errors import StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
-from console.sessions.alerts.raising import checkpoint_alert
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.models import Checkpoint, Removal
+from console.sessions.raised_alerts import checkpoint_alert
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind

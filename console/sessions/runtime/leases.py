@@ -23,12 +23,12 @@ from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.local_wakes import reconcilers_wake
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
-from console.sessions.alerts.raising import alerts_close
 from console.sessions.alerts.services import events_watch, steps_watch
 from console.sessions.dry_run import engine_nodes
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session, Upload
+from console.sessions.raised_alerts import alerts_close
 from console.sessions.runtime.gateway_keys import episode_signing_keys, relay_key
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.pace import PACE

@@ -1,9 +1,9 @@
 """What a heartbeat says of the runtime's machine, with what the session has in the object store."""
 
 from console.live.resources import is_due, resources_record
-from console.sessions.alerts.raising import alert_raise, alerts_close
 from console.sessions.limits.quotas import session_stored_bytes
 from console.sessions.models import Session
+from console.sessions.raised_alerts import alert_raise, alerts_close
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.reading.resources import ResourceSample
 

@@ -12,13 +12,13 @@ from console.errors import Conflict, InvalidRequest, NotFound
 from console.live.services import event_record
 from console.object_store import client as object_store
 from console.object_store import free_space
-from console.sessions.alerts.raising import alerts_close
 from console.sessions.alerts.services import STORE
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.checkpoints.verification import checkpoint_give_up, is_small
 from console.sessions.episodes.names import journal_key, pack_key
 from console.sessions.models import Checkpoint, Session, Upload
+from console.sessions.raised_alerts import alerts_close
 from console.sessions.runtime.archive import part_commit, part_key
 from console.sessions.runtime.episode_reports import pack_commit
 from console.sessions.runtime.journal_copies import copy_check, copy_commit
