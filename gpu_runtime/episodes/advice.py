@@ -1,11 +1,8 @@
 """What is said of steps that teach nothing or less and less: the words of events. No torch in here."""
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from gpu_runtime.training.batching import Group, truncated_share
 
 STEPS_UNTIL_ADVICE = 3
 FIRST_STEPS = 3  # their highest entropy is what the policy began with
@@ -23,27 +20,17 @@ Metrics = Mapping[str, Any]  # StepMetrics as recorded
 Event = dict[str, Any]
 
 
-def nothing_to_learn(step: int, spreads: Sequence[float], groups: Sequence[Group]) -> Event:
-    """The event about groups in a row without a gradient: ``spreads`` of the answers of each, ``groups`` the last."""
-    mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
-    distinct, total = statistics.fmean(spreads), len(spreads)
-    return {
-        "name": "nothing_to_learn",
-        "step": step,
-        "groups": total,
-        "reward_mean": mean,
-        "answers_distinct": distinct,
-        "reason": f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted;"
-        f" of their answers {distinct:.0%} differ",
-        "hint": MORE_SPREAD + (LONGER if truncated_share(groups) > MOSTLY_CUT else ""),
-    }
-
-
 def advice(step: int, history: Sequence[Metrics]) -> list[Event]:
     """Every event that ``step`` gives rise to; ``history``: the metrics of ``watched_steps(step)``, up to it."""
     last = history[-STEPS_UNTIL_ADVICE - 1 :]
     first = prefixes_repeated(step, last[-1])
-    found = collapse(step, history) + kl_alone(step, last) + little_to_learn(step, last) + losses(step, last)
+    found = (
+        collapse(step, history)
+        + first_level(step, history)
+        + kl_alone(step, last)
+        + little_to_learn(step, last)
+        + losses(step, last)
+    )
     cut = last[-1].get("truncated") or 0.0
     return (
         [data | {"hint": data["hint"] + (LONGER if cut > MOSTLY_CUT else "")} for data in found]
@@ -62,12 +49,25 @@ def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
     return [found | {"hint": "The model's layers read each timeline whole; one of attention alone shares them."}]
 
 
+def first_level(step: int, history: Sequence[Metrics]) -> list[Event]:
+    """The event about a reward that told no attempt from another in the first two steps, which a KL term made."""
+    if step != 2 or not all(map(_is_level, history)):
+        return []
+    low, middle, high = (history[-1].get(f"reward_p{part}") or 0.0 for part in (10, 50, 90))
+    reason = (
+        f"no group of the first {step} steps has two different rewards (of the last one: a tenth up to {low:g}, half up"
+        f" to {middle:g}, nine tenths up to {high:g}): this reward cannot teach these tasks yet"
+    )
+    groups = sum(metrics["groups"] for metrics in history)
+    return [{"name": "reward_level", "step": step, "groups": groups, "reason": reason, "hint": MORE_SPREAD}]
+
+
 def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:
     """The event about steps that only a KL term made: every group of the last STEPS_UNTIL_ADVICE was level.
 
     ``last``: the metrics of one step more than that, where there was one; the event comes once for a row of such steps.
     """
-    if not _has_just_lasted(last, _is_level):
+    if not has_just_lasted(last, _is_level):
         return []
     row = last[-STEPS_UNTIL_ADVICE:]
     groups, mean = sum(metrics["groups"] for metrics in row), row[-1]["reward_mean"]
@@ -90,7 +90,7 @@ def little_to_learn(step: int, last: Sequence[Metrics]) -> list[Event]:
 
 def truncated(step: int, last: Sequence[Metrics]) -> list[Event]:
     """The event about answers of which more than MOSTLY_CUT were cut off."""
-    if not _has_just_lasted(last, lambda metrics: (metrics.get("truncated") or 0.0) > MOSTLY_CUT):
+    if not has_just_lasted(last, lambda metrics: (metrics.get("truncated") or 0.0) > MOSTLY_CUT):
         return []
     share = last[-1]["truncated"]
     reason = f"{share:.0%} of the answers of the last step were cut off by max_tokens or the end of the context"
@@ -123,19 +123,19 @@ def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
     last = history[-STEPS_UNTIL_ADVICE - 1 :]
     began = max(metrics["entropy"] for metrics in history[:FIRST_STEPS])
     found: list[Event] = []
-    if _has_just_lasted(last, lambda metrics: metrics["entropy"] < ENTROPY_LEFT * began):
+    if has_just_lasted(last, lambda metrics: metrics["entropy"] < ENTROPY_LEFT * began):
         now = last[-1]["entropy"]
         reason = f"the entropy of the policy fell to {now:.2g} nats; it began with {began:.2g}"
         hint = "Lower learning_rate, add entropy_coef or entropy_target, or raise the temperature."
         found.append({"name": "entropy_collapse", "step": step, "entropy": now, "reason": reason, "hint": hint})
-    if _has_just_lasted(last, _are_alike):
+    if has_just_lasted(last, _are_alike):
         reason = f"nearly all answers of each group are the same ({last[-1]['answers_distinct']:.0%} differ)"
         hint = "Stop here if the reward is good; else raise the temperature, lower learning_rate or add a KL term."
         found.append({"name": "answers_collapse", "step": step, "reason": reason, "hint": hint})
     return found
 
 
-def _has_just_lasted(last: Sequence[Metrics], holds: Callable[[Metrics], bool]) -> bool:
+def has_just_lasted(last: Sequence[Metrics], holds: Callable[[Metrics], bool]) -> bool:
     """Whether it held for the last STEPS_UNTIL_ADVICE of these steps, and not for one before them."""
     row, before = last[-STEPS_UNTIL_ADVICE:], last[:-STEPS_UNTIL_ADVICE]
     return len(row) == STEPS_UNTIL_ADVICE and all(map(holds, row)) and not any(map(holds, before))
@@ -158,7 +158,7 @@ def _are_alike(metrics: Metrics) -> bool:
 
 TOLD = frozenset({
     "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost",
-    "step_refused", "episodes_stale",
+    "step_refused", "episodes_stale", "reward_level", "no_reward", "gradient_norm_high", "length_drift", "engine_gap",
 })  # fmt: skip
 TOLD_ALREADY = ("nothing to learn", "step_refused")  # why episodes were dropped: each has an event of its own
 

@@ -197,7 +197,7 @@ class Batches:
         for episode_id in chain.from_iterable(ids):
             self.waiting.pop(episode_id, None)
         self._forget(step)
-        self._events.publish(GroupsSetAside(step, spreads, groups))
+        self._events.publish(GroupsSetAside(step, spreads, groups, await self.step_metrics(step - 1)))
         records = [episode.record for group in groups for episode in group.episodes]
         self._events.publish(EpisodesDropped(records, LEVEL))
         self._changes.notify()

@@ -24,7 +24,7 @@ from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
-from gpu_runtime.episodes.progress import EpisodeNoted, calls_refused
+from gpu_runtime.episodes.progress import EpisodeNoted, EpisodeOver, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.events import Events
 from gpu_runtime.journal.erasing import ERASED
@@ -218,6 +218,7 @@ class Episodes:
         self.open.remove(episode.id)
         self._repeated.forget(episode.id)
         self.open.touch()
+        self._events.publish(EpisodeOver(record))
         self._changes.notify()
         if (refused := episode.refused.view()) is not None:
             self._refused_episodes += 1

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.episodes.advice import STEPS_UNTIL_ADVICE, nothing_to_learn
+from gpu_runtime.episodes.level_groups import FIRST_BATCHES, level_groups_events, no_reward
 from gpu_runtime.events import Events
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.training.batching import Group
-from tinkerscript.wire.episodes import RefusedCalls
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import PHASE_WAITING
 
@@ -43,6 +44,14 @@ class GroupsSetAside:
     step: int
     spreads: Sequence[float]
     groups: Sequence[Group]
+    last: Mapping[str, Any] | None = None  # what the step before measured
+
+
+@dataclass(frozen=True)
+class EpisodeOver:
+    """An episode was open and is not any more."""
+
+    record: EpisodeRecord
 
 
 def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int, *, is_early: bool = False) -> str:
@@ -75,8 +84,11 @@ log = logging.getLogger(__name__)
 Report = Callable[[EventKind, dict[str, Any], str], None]
 
 
-def episodes_follow(events: Events, report: Report, tasks_per_batch: int) -> None:
+def episodes_follow(events: Events, report: Report, config: SessionConfig) -> None:
     """Put on the session's record what is published about episodes, from now on."""
+    seen: Counter[float] = Counter()  # rewards of the groups that were set aside since the last step
+    unrewarded: Counter[str] = Counter()  # reasons of the episodes that were over without a reward, since the last one
+    last_step = 0
 
     def noted(event: EpisodeNoted) -> None:
         report(EventKind.EVENT, event.data, f"{event.data['name']} {event.data['episode_id']}")
@@ -86,13 +98,27 @@ def episodes_follow(events: Events, report: Report, tasks_per_batch: int) -> Non
         report(EventKind.EVENT, data, f"episodes_stale {event.records[0].id} {len(event.records)}")
 
     def set_aside(event: GroupsSetAside) -> None:
-        # Each time that as many groups were set aside in a row as STEPS_UNTIL_ADVICE steps have.
-        total, many = len(event.spreads), STEPS_UNTIL_ADVICE * tasks_per_batch
-        if total // many > (total - len(event.groups)) // many:
-            data = nothing_to_learn(event.step, event.spreads, event.groups)
+        nonlocal last_step
+        if event.step != last_step:
+            seen.clear()
+            last_step = event.step
+        seen.update(episode.reward for group in event.groups for episode in group.episodes)
+        total, tasks = len(event.spreads), config.tasks_per_batch
+        for data in level_groups_events(event.step, event.spreads, event.groups, seen, event.last, tasks):
             log.warning("%s", data["reason"])
-            report(EventKind.EVENT, data, f"nothing_to_learn {event.step} {total // many}")
+            report(EventKind.EVENT, data, f"{data['name']} {event.step} {total // tasks}")
 
+    def over(event: EpisodeOver) -> None:
+        if event.record.state is EpisodeState.COMPLETED:
+            unrewarded.clear()
+            return
+        unrewarded[event.record.reason or event.record.state.value] += 1
+        if unrewarded.total() == FIRST_BATCHES * config.tasks_per_batch * config.grpo_n:
+            data = no_reward(unrewarded.total(), unrewarded)
+            log.warning("%s", data["reason"])
+            report(EventKind.EVENT, data, f"no_reward {event.record.id}")
+
+    events.subscribe(EpisodeOver, over)
     events.subscribe(EpisodeNoted, noted)
     events.subscribe(EpisodesDropped, dropped)
     events.subscribe(GroupsSetAside, set_aside)

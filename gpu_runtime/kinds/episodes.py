@@ -65,7 +65,7 @@ def parts_build(
 ) -> "EpisodeParts":  # fmt: skip
     """Every part that needs no loading. Raises ModelUnsupported."""
     agent, assignment, config = session.agent, session.assignment, session.assignment.config
-    episodes_follow(agent.events, agent.report, config.tasks_per_batch)
+    episodes_follow(agent.events, agent.report, config)
     stored = StoredCalls(session, journal)
     episodes = Episodes(journal, assignment, events=agent.events, recall=stored.recall)
     checkpoints = Checkpoints(session, loaded, archive, stored)

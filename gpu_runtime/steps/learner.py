@@ -18,6 +18,7 @@ from typing import Any
 
 from gpu_runtime.episodes.advice import advice, watched_steps
 from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.step_alarms import step_alarms
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.journal.trainer_logprobs import TokenValues
@@ -163,8 +164,8 @@ class Learner:
 
     async def _warn(self, step: int) -> None:
         history = [await self._batches.step_metrics(number) for number in watched_steps(step)]
-        # A replayed step has later ones on record.
-        for data in advice(step, [each for each in history if each is not None and each["step"] <= step]):
+        known = [each for each in history if each is not None and each["step"] <= step]  # a replayed one has later ones
+        for data in advice(step, known) + step_alarms(step, known, self._config.grad_clip):
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
 

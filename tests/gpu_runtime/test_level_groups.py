@@ -72,6 +72,8 @@ async def test_after_three_such_batches_an_event_says_what_to_do(volume: Path) -
             told = await it.event("nothing_to_learn")
             assert (told["step"], told["groups"], told["reward_mean"]) == (1, 3, 0.25)
             assert told["answers_distinct"] == 1.0 and "100% differ" in told["reason"]
+            first = await it.event("reward_level")
+            assert (first["groups"], first["step"]) == (2, 1) and "seen: 4 of 0.25" in first["reason"]
             assert all(word in told["hint"] for word in ("temperature", "harder", "easier", "grpo_n", "reward"))
 
 
@@ -253,7 +255,7 @@ def test_steps_of_mostly_level_groups_are_told_once() -> None:
     mostly, aside = {"groups_skipped": 3}, {"groups_replaced": 12}
     assert names_told({}, mostly, aside, mostly, mostly) == [[], [], [], ["little_to_learn"], []]
     assert names_told(mostly, mostly, {"groups_skipped": 2}) == [[], [], []]
-    assert names_told(*[{"groups_skipped": 4}] * 4) == [[], [], ["nothing_to_learn"], []]
+    assert names_told(*[{"groups_skipped": 4}] * 4) == [[], ["reward_level"], ["nothing_to_learn"], []]
 
 
 def test_answers_that_are_cut_off_are_told_and_named_in_other_advice() -> None:

@@ -196,7 +196,7 @@ async def learner_open(
         session = Session(agent, assignment, config, store)
         journal = await session.journal_open()
         stored = StoredCalls(session, journal)
-        episodes_follow(agent.events, agent.report, assignment.config.tasks_per_batch)
+        episodes_follow(agent.events, agent.report, assignment.config)
         batches = batches_of(journal, assignment.config, disk, recall=stored.recall, events=agent.events)
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         archive = Archive(session, journal, JournalReplica(store, journal, volume))

@@ -12,7 +12,7 @@ export interface Trouble {
 }
 
 /** Events that the server and its runtimes write. */
-export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost", "episodes_stale", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
+export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "nothing_to_learn", "little_to_learn", "reward_level", "no_reward", "gradient_norm_high", "length_drift", "engine_gap", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost", "episodes_stale", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
 
 /** Newest first. */
 export function troublesOf(entries: readonly Event[]): Trouble[] {

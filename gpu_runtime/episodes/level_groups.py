@@ -1,0 +1,99 @@
+"""What is said of groups without a gradient that were set aside, and of episodes that end without a reward."""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_runtime.episodes.advice import (
+    DISTINCT_LEFT,
+    LONGER,
+    MORE_SPREAD,
+    MOSTLY_CUT,
+    STEPS_UNTIL_ADVICE,
+    Event,
+    Metrics,
+)
+from gpu_runtime.training.batching import Group, truncated_share
+
+FIRST_BATCHES = 2  # a reward that cannot teach is said after so many
+MOST_VALUES = 5  # that a sentence counts
+CHECK_REWARD = (
+    "Print the rewards of a few attempts at one task: they have to differ. A rule that no answer meets, or every"
+    " answer, teaches nothing: reward parts of the way, or choose other tasks."
+)
+COLLAPSED = (
+    "The policy has collapsed: go on from a checkpoint before it with a quarter of the learning_rate, or add kl_coef or"
+    " entropy_coef."
+)
+NO_REWARD = (
+    "The loop's own exceptions say why. A reward must be a finite number: NaN and infinity are refused, and the episode"
+    " stays without an end."
+)
+
+
+def level_groups_events(
+    step: int, spreads: Sequence[float], groups: Sequence[Group], seen: Mapping[float, int], last: Metrics | None,
+    tasks_per_batch: int,
+) -> list[Event]:  # fmt: skip
+    """The events that the last ``groups`` give rise to, of as many as ``spreads`` that were set aside in a row.
+
+    ``seen`` counts the rewards of those that this runtime saw. ``last``: the metrics of the step before, if any.
+    """
+    total, before = len(spreads), len(spreads) - len(groups)
+    found: list[Event] = []
+    if last is None and before < FIRST_BATCHES * tasks_per_batch <= total:
+        found.append(_reward_level(step, total, seen))
+    many = STEPS_UNTIL_ADVICE * tasks_per_batch
+    is_alike = statistics.fmean(spreads[-many:]) < DISTINCT_LEFT
+    if is_alike and before < many <= total and (last is None or (last.get("answers_distinct") or 1.0) >= DISTINCT_LEFT):
+        found.append(_alike(step, total))
+    if total // many > before // many:
+        found.append(_nothing_to_learn(step, spreads, groups, last if is_alike else None, is_alike=is_alike))
+    return found
+
+
+def rewards_text(seen: Mapping[float, int]) -> str:
+    """ "24 of 0, 8 of 1", the most frequent first."""
+    often = Counter(seen).most_common(MOST_VALUES)
+    others = f", {len(seen) - MOST_VALUES} other values" if len(seen) > MOST_VALUES else ""
+    return ", ".join(f"{count} of {value:g}" for value, count in often) + others
+
+
+def no_reward(over: int, reasons: Mapping[str, int]) -> Event:
+    """The event about ``over`` episodes in a row that were abandoned or expired, with their ``reasons``."""
+    often = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common(MOST_VALUES))
+    reason = f"{over} episodes in a row are over without a reward ({often}): there is nothing to train"
+    return {"name": "no_reward", "episodes": over, "reason": reason, "hint": NO_REWARD}
+
+
+def _reward_level(step: int, total: int, seen: Mapping[float, int]) -> Event:
+    reason = (
+        f"of the first {total} groups none has two different rewards (seen: {rewards_text(seen)}): this reward cannot"
+        " teach these tasks yet"
+    )
+    return {"name": "reward_level", "step": step, "groups": total, "reason": reason, "hint": CHECK_REWARD}
+
+
+def _alike(step: int, total: int) -> Event:
+    reason = f"nearly all answers are the same in each of the last {total} groups, which were set aside"
+    return {"name": "answers_collapse", "step": step, "reason": reason, "hint": COLLAPSED}
+
+
+def _nothing_to_learn(
+    step: int, spreads: Sequence[float], groups: Sequence[Group], last: Metrics | None, *, is_alike: bool
+) -> Event:
+    mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
+    distinct, total = statistics.fmean(spreads), len(spreads)
+    reason = (
+        f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted;"
+        f" of their answers {distinct:.0%} differ"
+    )
+    found: dict[str, Any] = {"name": "nothing_to_learn", "step": step, "groups": total, "reward_mean": mean}
+    if last is not None:
+        rate, entropy, kl = last["learning_rate"], last["entropy"], last.get("kl_before") or last["kl_engine"]
+        found |= {"learning_rate": rate, "entropy": entropy, "kl": kl}
+        reason += f"; step {last['step']} had learning_rate {rate:g}, an entropy of {entropy:.2g} and a KL of {kl:.2g}"
+    hint = COLLAPSED if is_alike else MORE_SPREAD
+    cut = LONGER if truncated_share(groups) > MOSTLY_CUT else ""
+    return found | {"answers_distinct": distinct, "reason": reason, "hint": hint + cut}
