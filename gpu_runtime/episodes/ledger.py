@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_runtime.control_plane.agent import Recorded
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
-from gpu_runtime.episodes.advice import Notices
+from gpu_runtime.episodes.advice.steps import Notices
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_reader import Recall, none_recalled
 from gpu_runtime.episodes.call_recorder import CallRecorder

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.episodes.level_groups import FIRST_BATCHES, level_groups_events, no_reward
+from gpu_runtime.episodes.advice.level_groups import FIRST_BATCHES, level_groups_events, no_reward
 from gpu_runtime.events import Events
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.training.batching import Group

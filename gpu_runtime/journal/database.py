@@ -1,5 +1,7 @@
 """One connection to a journal file, shared by threads: reads under a lock, writes as transactions."""
 
+import errno
+import os
 import secrets
 import shutil
 import sqlite3
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.errors import DiskFull, LeaseLost
-from gpu_runtime.journal.schema import connect, copy_file, full_disk_is_named
+from gpu_runtime.journal.schema import connect
 
 
 class Database:
@@ -116,3 +118,34 @@ class Database:
         """Write a consistent copy to ``path``, whole or not at all. Raises DiskFull."""
         with full_disk_is_named(), self._lock:
             copy_file(self.connection, path)
+
+
+def copy_file(connection: sqlite3.Connection, path: Path) -> None:
+    """Write a consistent copy of an open journal to ``path``, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    copy = sqlite3.connect(partial, isolation_level=None)
+    try:
+        connection.backup(copy)
+        # A copy travels as one file: without this it would ask for a -wal beside it.
+        copy.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        copy.close()
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+@contextmanager
+def full_disk_is_named() -> Iterator[None]:
+    """Turn SQLite's and the system's ways of saying that the disk is full into DiskFull."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:  # the low byte is the primary code
+            raise DiskFull(f"the journal could not be written: {error}") from error
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"the journal could not be written: {error}") from error
+        raise

@@ -1,13 +1,9 @@
 """The tables of a session's journal, and how its file is opened: one writer, a commit is on disk when it returns."""
 
-import errno
-import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from gpu_runtime.errors import DiskFull, RuntimeFault
+from gpu_runtime.errors import RuntimeFault
 
 SCHEMA_VERSION = 1
 
@@ -294,34 +290,3 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise RuntimeFault(f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}")
     return connection
-
-
-def copy_file(connection: sqlite3.Connection, path: Path) -> None:
-    """Write a consistent copy of an open journal to ``path``, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
-    copy = sqlite3.connect(partial, isolation_level=None)
-    try:
-        connection.backup(copy)
-        # A copy travels as one file: without this it would ask for a -wal beside it.
-        copy.execute("PRAGMA journal_mode = DELETE")
-    finally:
-        copy.close()
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-@contextmanager
-def full_disk_is_named() -> Iterator[None]:
-    """Turn SQLite's and the system's ways of saying that the disk is full into DiskFull."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:  # the low byte is the primary code
-            raise DiskFull(f"the journal could not be written: {error}") from error
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"the journal could not be written: {error}") from error
-        raise

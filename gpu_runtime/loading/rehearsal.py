@@ -31,7 +31,7 @@ from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource,
 from gpu_runtime.model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent
-from gpu_runtime.training.logprob_mismatch import BOUNDS
+from gpu_runtime.training.objective.logprob_mismatch import BOUNDS
 from gpu_runtime.training.token_lists import trained_of
 from tinkerscript.wire.training.model_refusals import window_reached
 

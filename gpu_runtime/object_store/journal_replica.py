@@ -10,8 +10,8 @@ import logging
 from pathlib import Path
 
 from gpu_runtime.errors import ControlPlaneRefused, StoreUnavailable
+from gpu_runtime.journal.database import full_disk_is_named
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.schema import full_disk_is_named
 
 from .file_changes import changes_write
 from .uploads import ObjectStore

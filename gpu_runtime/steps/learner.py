@@ -16,9 +16,9 @@ import time
 from functools import partial
 from typing import Any
 
-from gpu_runtime.episodes.advice import advice, watched_steps
+from gpu_runtime.episodes.advice.step_alarms import step_alarms
+from gpu_runtime.episodes.advice.steps import advice, watched_steps
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.step_alarms import step_alarms
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.journal.trainer_logprobs import TokenValues

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.episodes.advice import advice, collapse, watched_steps
+from gpu_runtime.episodes.advice.steps import advice, collapse, watched_steps
 from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.journal.journal import Journal

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from gpu_runtime.episodes.advice import advice
-from gpu_runtime.episodes.level_groups import level_groups_events, rewards_text
+from gpu_runtime.episodes.advice.level_groups import level_groups_events, rewards_text
+from gpu_runtime.episodes.advice.step_alarms import step_alarms
+from gpu_runtime.episodes.advice.steps import advice
 from gpu_runtime.episodes.progress import EpisodeOver, GroupsSetAside, episodes_follow
-from gpu_runtime.episodes.step_alarms import step_alarms
 from gpu_runtime.events import Events
 from gpu_runtime.training.batching import Group
 from support.trained_batches import call, episode

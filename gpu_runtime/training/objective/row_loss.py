@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
-from gpu_runtime.training.engine_gaps import FARTHEST
+from gpu_runtime.training.objective.engine_gaps import FARTHEST
 from gpu_runtime.training.rows.loop_data import BEFORE
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig

@@ -1,6 +1,6 @@
 """What went wrong in training is said to the loop with the end of an episode, once per kind and when it has doubled."""
 
-from gpu_runtime.episodes.advice import Notices
+from gpu_runtime.episodes.advice.steps import Notices
 from support.gateway_harness import Gateway
 
 LEVEL = {"name": "nothing_to_learn", "reason": "3 groups in a row had equal rewards", "hint": "Raise the temperature."}

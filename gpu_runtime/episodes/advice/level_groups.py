@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_runtime.episodes.advice import (
+from gpu_runtime.episodes.advice.steps import (
     DISTINCT_LEFT,
     LONGER,
     MORE_SPREAD,

@@ -6,7 +6,7 @@ Each comes once for a row of steps that show it.
 import statistics
 from collections.abc import Sequence
 
-from gpu_runtime.episodes.advice import FIRST_STEPS, STEPS_UNTIL_ADVICE, Event, Metrics, has_just_lasted
+from gpu_runtime.episodes.advice.steps import FIRST_STEPS, STEPS_UNTIL_ADVICE, Event, Metrics, has_just_lasted
 
 FAR_ABOVE_CLIP = 10.0  # times grad_clip: of such a gradient the clip leaves a tenth, of a healthy one most
 DRIFT = 2.0  # times as long as in the first steps, or as short
