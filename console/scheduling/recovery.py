@@ -24,6 +24,9 @@ from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
 
+SAME_FAULTS = 3
+PASSING = ("storage_unavailable", "store_full")  # what another server may cure meanwhile
+
 
 def move(session: Session, target: SessionState, *, reason: str, **fields: Any) -> None:
     """Move it from the state in which it was read. Raises Conflict when it is in another by now."""
@@ -62,7 +65,7 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
         requeue(session, f"its machine was taken away: {cause}", session.restarts)
         return
     fault = last_fault(session)
-    if session.restarts < settings.MAX_RESTARTS:
+    if session.restarts < settings.MAX_RESTARTS and not (fault and repeats(session)):
         requeue(session, cause, session.restarts + 1)
         if kind != "stuck":  # which is an alert of its own
             text = f"Its runtime is started again: {fault['cause'] if fault else cause}"
@@ -70,6 +73,15 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
         return
     failure = failures.runtime_lost(cause=cause, fault=fault, restarts=session.restarts, lines=lines)
     move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
+
+
+def repeats(session: Session) -> bool:
+    """Whether its last ``SAME_FAULTS`` runtimes ended before they were ready, for the same cause: so would the next."""
+    record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
+    ready = record.filter(kind=EventKind.STATE, data__to=SessionState.READY).values_list("id", flat=True)[:1]
+    faults = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*ready, 0][0])
+    last = [(data.get("code"), data.get("cause")) for data in faults.values_list("data", flat=True)[:SAME_FAULTS]]
+    return len(last) == SAME_FAULTS and len(set(last)) == 1 and last[0][0] not in PASSING
 
 
 def last_fault(session: Session) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from console.live.models import ResourceChunk
 from console.live.services import event_record
 from console.scheduling.failures import runtime_lost
-from console.scheduling.recovery import last_fault, requeue
+from console.scheduling.recovery import last_fault, repeats, requeue
 from console.sessions.alerts.mail import alerts_mail
 from console.sessions.alerts.rules import alerts_of
 from console.sessions.checkpoints.verification import checkpoint_give_up
@@ -78,6 +78,19 @@ def test_a_lost_runtimes_own_words_are_the_cause_and_its_log_stands_beside_them(
     assert unknown["cause"].startswith("it ended with code 1, ") and unknown["cause"].endswith(
         "SafetensorError: cut off."
     )
+
+
+def test_a_cause_that_ends_three_runtimes_before_they_are_ready_ends_the_fourth_too(project) -> None:
+    session = factories.session_make(project)
+
+    def end(**fault: str) -> bool:
+        event_record(session_id=session.id, kind=EventKind.EVENT, data=FAULT | fault)
+        return repeats(session)
+
+    assert [end(), end(), end(cause="another"), end(), end(), end()] == [False] * 5 + [True]
+    event_record(session_id=session.id, kind=EventKind.STATE, data={"to": "ready"})
+    assert [end(), end()] == [False, False], "it was ready between"
+    assert [end(code="storage_unavailable") for _ in range(4)] == [False] * 4, "a store comes back"
 
 
 def test_restarts_are_counted_for_ever_though_a_step_forgives_them(project) -> None:

@@ -171,6 +171,14 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
     viewer.get_by_role("link", name="Usage").click()
     expect(viewer.get_by_role("region", name="All sessions")).to_be_visible()
     expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(0)
+    refused = re.compile("^(New session|Serve|Serve a model|Start session|Ask|New rule|Invite|Rename|Revoke.*)$")
+    for place in ("home", "sessions", "serving", "playground", "alert-rules", "members", "keys", "usage", "capacity"):
+        viewer.goto(f"/{place}")
+        expect(viewer.get_by_role("heading", level=1)).to_be_visible()
+        for role in ("button", "link"):
+            expect(viewer.get_by_role("main").get_by_role(role, name=refused)).to_have_count(0)
+    viewer.goto("/sessions/new?from=ses_0")
+    expect(viewer.get_by_role("heading", name="Viewers cannot start sessions")).to_be_visible()
     viewer.goto("/webhooks")
     expect(viewer.get_by_role("alert")).to_contain_text("Ask an owner for a role.")
     expect(viewer.get_by_role("button", name="New webhook")).to_have_count(0)
