@@ -1,9 +1,9 @@
 """The updates of one step: usually one; with ``minibatches`` and ``epochs`` several over the same batch.
 
 Several updates are off-policy after the first, so the ratio is taken against the policy before the step, whose
-log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1): by the first update's
-own pass where it takes the whole batch, else by one before it. The first update's ratio is to itself, which is 1
-whatever two passes round. They end early once the policy has moved further than ``kl_stop`` from it (Spinning Up's PPO
+log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1): those of the first
+update's part by its own pass, those of the others by one before it, part by part: rows are then packed as they will be
+trained, and round alike. The first update's ratio is to itself, which is 1 whatever two passes round. They end early once the policy has moved further than ``kl_stop`` from it (Spinning Up's PPO
 does the same).
 """
 
@@ -56,8 +56,9 @@ async def batch_train(
     nothing is computed after it.
     """
     parts = update_parts(samples, config, step)
-    is_whole = len(parts[0]) == len(samples)
-    before: Sequence[Sequence[float]] = () if is_whole else await trainer.logprobs(samples)
+    others = parts[1 : len(parts) // config.epochs]  # of the first epoch, which takes each sample once
+    before_of = {id(sample): of for part in others for sample, of in await _logprobs(trainer, part)}
+    before: Sequence[Sequence[float]] = ()
     told: dict[str, Any] = {}  # of engine and trainer, before the first update: later the policy has moved on its own
     done: list[dict[str, float]] = []
     while parts:
@@ -65,9 +66,11 @@ async def batch_train(
         found = await trainer.forward_backward(part, entropy_coef, batch_scales(part, config))
         gap: str | None = None
         if not done:
-            before = await trainer.passed_logprobs() if is_whole else before
+            passed = zip(part, await trainer.passed_logprobs(), strict=True)
+            before_of |= {id(sample): of for sample, of in passed}
+            before = [before_of[id(sample)] for sample in samples]
             gaps = await asyncio.to_thread(EngineGaps.of, samples, before)
-            told = {"kl_engine": found["kl_engine"] if is_whole else gaps.kl} | gaps.metrics()
+            told = {"kl_engine": gaps.kl if others else found["kl_engine"]} | gaps.metrics()
             if not counted:
                 gap = mismatch_refusal(told["kl_engine"], gaps, trainer.dtype, staleness)
             moved = [replace(sample, before_T=tuple(of)) for sample, of in zip(samples, before, strict=True)]
@@ -88,6 +91,10 @@ async def batch_train(
     tokens = {name: sum(each[name] for each in done) for name in TOKENS}
     after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()
     return TrainedStep(done[-1] | told | means | tokens | {"updates": float(len(done))}, before, after)
+
+
+async def _logprobs(trainer: Trainer, part: Sequence[Sample]) -> list[tuple[Sample, Sequence[float]]]:
+    return list(zip(part, await trainer.logprobs(part), strict=True))
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:

@@ -24,8 +24,14 @@ class Watched(FakeTrainer):
     def __init__(self, per_update: float = 0.0) -> None:
         super().__init__()
         self.given: list[list[Sample]] = []
+        self.scored: list[list[Sample]] = []
         self.scales: list[list[float] | None] = []
         self.per_update = per_update
+        self.moved = 0.0  # engine and trainer agree
+
+    async def logprobs(self, samples, reference=False):
+        self.scored.append(list(samples))
+        return await super().logprobs(samples, reference)
 
     async def forward_backward(self, samples, entropy_coef=0.0, scales_S=None):
         self.given.append(list(samples))
@@ -66,7 +72,6 @@ async def test_the_averages_of_the_session_go_with_each_update_as_weights_of_a_s
 @pytest.mark.parametrize(("several", "passes"), [({}, 0), ({"epochs": 3}, 0), ({"minibatches": 2, "epochs": 2}, 1)])
 async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_takes_the_whole_batch(several, passes):
     trainer, points = Watched(), list[str]()
-    trainer.moved = 0.0
 
     async def reach(point: str) -> None:
         points.append(point)
@@ -76,6 +81,8 @@ async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_take
     first, *later = trainer.given
     assert points.count("logprobs") == passes and trainer.steps == [3] * int(found["updates"])
     assert all(sample.before_T is None for sample in first), "the ratio of the first update is to itself"
+    passed = [sample for samples in trainer.scored for sample in samples]
+    assert not passed or passed == [sample for sample in SAMPLES if sample not in first], "packed as it is trained"
     assert all(sample.before_T == sample.logprobs_T for part in later for sample in part)
     assert found["tokens_trained"] == several.get("epochs", 1) * sum(sum(sample.mask_T) for sample in SAMPLES)
 
@@ -100,7 +107,7 @@ async def test_the_gap_to_the_engine_is_that_of_the_policy_before_the_step():
     async def moved(samples):
         return [[value - 0.1 for value in sample.logprobs_T] for sample in samples]
 
-    trainer.logprobs = moved
+    trainer.logprobs, trainer.moved = moved, 0.1
     with pytest.raises(EngineMismatch, match="KL of 0.0048"):
         await trained(trainer, minibatches=2)
     assert trainer.steps == []
@@ -108,7 +115,7 @@ async def test_the_gap_to_the_engine_is_that_of_the_policy_before_the_step():
 
 async def test_one_token_that_is_far_off_is_counted_and_ends_no_step():
     trainer = Watched()
-    trainer.moved, trainer.kl_engine = 0.0, 0.3  # the mean that the token makes
+    trainer.kl_engine = 0.3  # the mean that the token makes
     poisoned = dataclasses.replace(SAMPLES[0], logprobs_T=(0.0, -0.5, -6.0))
     trainer.passed_logprobs = lambda: _of([poisoned.logprobs_T[:2] + (-1.0,), *(s.logprobs_T for s in SAMPLES[1:])])
     found = (await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0, 0.0)).metrics
@@ -123,7 +130,7 @@ async def _of(values):
 async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
     """A later version may have a tighter bound: refused then, the step would be missing below those that follow it."""
     trainer = Watched()
-    trainer.kl_engine = 0.3
+    trainer.kl_engine, trainer.moved = 0.3, 0.5
     with pytest.raises(EngineMismatch):
         await trained(trainer)
     found = await batch_train(trainer, SessionConfig(), SAMPLES, 3, 0, 0.0, True)
