@@ -50,8 +50,7 @@ class Batches:
         self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
         self._events = events
         self._begun = BegunEpisodes(config, open_episodes)
-        self._lock = asyncio.Lock()
-        self._stepping = self._is_early = False
+        self._lock, self._stepping, self._is_early = asyncio.Lock(), False, False
         self._ready: Batch | None = None
         self.policy_version = journal.batches.latest_step()
         undone = journal.batches.after(self.policy_version)
@@ -198,8 +197,7 @@ class Batches:
             self.waiting.pop(episode_id, None)
         self._forget(step)
         self._events.publish(GroupsSetAside(step, spreads, groups, await self.step_metrics(step - 1)))
-        records = [episode.record for group in groups for episode in group.episodes]
-        self._events.publish(EpisodesDropped(records, LEVEL))
+        self._events.publish(EpisodesDropped([each.record for group in groups for each in group.episodes], LEVEL))
         self._changes.notify()
 
     async def erase(self, record: EpisodeRecord, *, states: tuple[int, int]) -> None:

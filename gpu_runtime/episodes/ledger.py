@@ -188,14 +188,9 @@ class Episodes:
 
     async def _begin(self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None) -> EpisodeRecord:
         try:
-            return await self._executor.run(
-                self._journal.episodes.begin,
-                episode.id,
-                task=request.task,
-                eval=request.eval,
-                deadline_at=episode.deadline_at,
-                begin_key=begin_key,
-            )
+            asked: dict[str, Any] = {"task": request.task, "eval": request.eval, "deadline_at": episode.deadline_at}
+            begin = self._journal.episodes.begin
+            return await self._executor.run(begin, episode.id, begin_key=begin_key, **asked)
         except GatewayError:
             self._admission.leave(episode)
             raise

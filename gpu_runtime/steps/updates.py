@@ -2,9 +2,9 @@
 
 Several updates are off-policy after the first, so the ratio is taken against the policy before the step, whose
 log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1): those of the first
-update's part by its own pass, those of the others by one before it, part by part: rows are then packed as they will be
-trained, and round alike. The first update's ratio is to itself, which is 1 whatever two passes round. They end early once the policy has moved further than ``kl_stop`` from it (Spinning Up's PPO
-does the same).
+update's part by its own pass, those of the others by one before it, part by part, since rows that are packed alike
+round alike. The first update's ratio is to itself, which is 1 whatever two passes round. They end early once the policy
+has moved further than ``kl_stop`` from it (Spinning Up's PPO does the same).
 """
 
 import asyncio
