@@ -89,6 +89,7 @@ PLAIN = {
         {
             "hybrid_override_pattern": "M-*-", "num_hidden_layers": 4, "mamba_num_heads": 4, "mamba_head_dim": 16,
             "ssm_state_size": 16, "n_groups": 1, "chunk_size": 16,
+            "time_step_min": 1e-9,  # which bounds time steps in transformers, and not in vLLM
         },
     ),
     "OLMo hybrid": ("OlmoHybridConfig", {**GATED_DELTA, "linear_num_value_heads": 2}),
