@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tinkerscript.wire.config import SessionConfig
 
-from .towers import text_names
+from .models.towers import text_names
 
 # A weight's name, the parameters it is made of, and how.
 PlainWeight = tuple[str, list[nn.Parameter], Callable[[], Tensor]]

@@ -17,11 +17,11 @@ from tinkerscript.wire.training.prefixes import prefixes_apart
 from .checkpointing import layers_recompute
 from .cpu.token_logprobs import TokenLogprobs
 from .cpu.tree_attention import ATTENTION
+from .models.towers import has_tower, tower_freeze
 from .objective.regularizers import token_entropy
 from .rows.kinds import RowKind
 from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
-from .towers import has_tower, tower_freeze
 from .tree_flex import FLEX
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.

@@ -22,8 +22,9 @@ MODULES = (PACKAGE, f"{PACKAGE}.transforms", f"{PACKAGE}.transforms.v2", f"{PACK
 class _Absent:
     """Base of whatever is taken from it. Raises ImportError when it is made or called."""
 
-    def __new__(cls, *_: Any, **__: Any) -> "_Absent":
-        raise ImportError(f"{PACKAGE}, which has {cls.__name__}, is not installed: images are not served here")
+    def __init__(self, *_: Any, **__: Any) -> None:
+        name = type(self).__name__
+        raise ImportError(f"{PACKAGE}, which has {name}, is not installed: images are not served here")
 
 
 class _Module(ModuleType):
@@ -42,7 +43,7 @@ def vision_stand_in() -> None:
     assert not is_torchvision_available(), "it keeps this answer"
     made = {name: _Module(name) for name in MODULES}
     for name, module in made.items():
-        module.__spec__, module.__path__ = ModuleSpec(name, None, is_package=True), []
+        vars(module).update(__spec__=ModuleSpec(name, None, is_package=True), __path__=[])
         parent, _, own = name.rpartition(".")
         if parent:
             setattr(made[parent], own, module)

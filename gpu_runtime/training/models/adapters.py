@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import PARTS, adapter_folder_write
-from gpu_runtime.training.towers import text_names
+from gpu_runtime.training.models.towers import text_names
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted service's adapters.
 ALPHA = 32.0

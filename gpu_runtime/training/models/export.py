@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.model_interfaces import LoraConfig
-from gpu_runtime.training.towers import frozen_names, frozen_write
+from gpu_runtime.training.models.towers import frozen_names, frozen_write
 from gpu_runtime.weights.older_keys import older_keys_add
 from tinkerscript.wire.training.model_proof import NAME, proof_of
 

@@ -74,7 +74,7 @@ def pack(
     what is computed, padding included.
     """
     if not kind.shares:
-        return _padded(data, token_budget if kind is RowKind.PADDED else 0, order)
+        return _padded(data, 0 if kind is RowKind.SINGLE else token_budget, order)
     rows: list[list[int]] = []
     root, size = _root(), 0
     for index in order:
