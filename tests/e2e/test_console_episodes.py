@@ -120,8 +120,8 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     page.get_by_label("Colour by").select_option("advantage")
     expect(page.locator("[data-token][data-heat^=g]").first).to_be_visible()
     page.get_by_label("Colour by").select_option("ratio")
-    expect(page.locator("[data-token][data-heat=b3]").first).to_be_visible()
-    expect(facts).to_contain_text(re.compile(r"Ratio0\.7788"))
+    expect(page.locator("[data-token][data-heat=b1]").first).to_be_visible()
+    expect(facts).to_contain_text(re.compile(r"Ratio0\.9139"))
     photograph(page, "episode-ratio")
     page.get_by_label("Colour by").select_option("change")
     expect(
