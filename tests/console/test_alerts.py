@@ -61,6 +61,8 @@ def steps(*parts: tuple[int, dict[str, float | None]]) -> list[dict[str, float |
         (steps((3, {}), (5, {"kl_before": 0.2})), {AlertRule.KL}),
         (steps((4, {"kl_before": 0.2})), set()),  # too few
         (steps((3, {}), (5, {"kl_before": None, "kl_engine": 0.2})), {AlertRule.ENGINE_GAP}),
+        (steps((3, {}), (5, {"kl_engine": 9.0, "engine_gap_p90": 0.02})), set()),  # of single tokens, left out
+        (steps((3, {}), (5, {"kl_engine": 0.2, "engine_gap_p90": 0.4})), {AlertRule.ENGINE_GAP}),
         (steps((20, {"reward_mean": 0.8}), (60, {"reward_mean": 0.3})), set()),  # long ago: the new normal
         # Around zero: small beside the spread within a batch, and a fall all the same.
         (steps((20, {"reward_mean": 0.02, "reward_std": 1.0}), (5, {"reward_mean": -0.01, "reward_std": 1.0})), set()),

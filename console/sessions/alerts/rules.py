@@ -24,6 +24,7 @@ MAX_KL = 0.1  # nats per token, from the policy before a step to the one after (
 MOSTLY_CUT = 0.5  # of the answers
 MOSTLY_LEVEL = 0.75  # of the groups
 MAX_ENGINE_GAP = 0.1  # nats per token (StepMetrics.kl_engine): rounding keeps it under 0.01
+USUAL_GAP = 0.1  # nats (StepMetrics.engine_gap_p90): below it single tokens make the KL, which the loss leaves out
 
 Step = Mapping[str, Any]  # StepMetrics as recorded
 
@@ -86,7 +87,9 @@ def _kl(steps: Sequence[Step], share: float) -> str | None:
 
 def _engine_gap(steps: Sequence[Step], share: float) -> str | None:
     text = "had a KL of {:.3g} between engine and trainer"
-    return _above(_values(steps, "kl_engine"), share, MAX_ENGINE_GAP, text)
+    agreed = [step.get("engine_gap_p90") is not None and step["engine_gap_p90"] < USUAL_GAP for step in steps]
+    values = [0.0 if is_agreed else step.get("kl_engine") for step, is_agreed in zip(steps, agreed, strict=True)]
+    return _above([float(value) for value in values if value is not None], share, MAX_ENGINE_GAP, text)
 
 
 def _truncated(steps: Sequence[Step], share: float) -> str | None:
