@@ -31,7 +31,7 @@ HINTS: dict[AlertRule, str] = {
     AlertRule.ENTROPY_COLLAPSE: "Stop if the reward is good. Else lower learning_rate, or set entropy_target.",
     AlertRule.LENGTH_BLOWUP: "Look whether the longer answers earn more. Set overlong_buffer if they do not.",
     AlertRule.KL: "Lower learning_rate, or set kl_stop.",
-    AlertRule.ENGINE_GAP: "Compare the log-probabilities of an episode's tokens. Set dtype float32, or engine_correction.",
+    AlertRule.ENGINE_GAP: "Compare log-probabilities on an episode's tokens. Set dtype float32, or engine_correction.",
     AlertRule.METRIC_RULE: "Look at the run's charts at that step.",
 }
 
