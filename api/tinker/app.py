@@ -1,6 +1,6 @@
 """The Tinker wire, ``/api/v1``: an ASGI application of its own, because most of its requests are held or passed on.
 
-docs/reference/tinker.md lists every call, and what of it is refused.
+routes.py lists every call; docs/reference/tinker.md has what of it is refused.
 """
 
 import asyncio

@@ -8,6 +8,7 @@ from api.relay.proxy import MAX_BODY_BYTES
 from api.rest.permissions import RequireScope
 from api.rest.route import RouteTable
 from api.tinker import account, bookkeeping, records, relaying, search
+from api.tinker.document import document_view
 from api.tinker.operations import FUTURES, TRAINING
 from tinkerscript.wire.account import Scope
 
@@ -25,6 +26,7 @@ route("POST", "/client/config", bookkeeping.client_config, key, audit=False)
 route("POST", "/client/dynamic_config", bookkeeping.client_dynamic_config, key, audit=False)
 route("GET", "/get_server_capabilities", bookkeeping.capabilities, key)
 route("GET", "/healthz", bookkeeping.healthz, key)
+route("GET", "/openapi.json", document_view(wire), key)
 route("POST", "/telemetry", bookkeeping.telemetry, key, audit=False, limit_bytes=TOLD_BYTES)
 
 route("POST", "/create_session", bookkeeping.session_create, key, audit=False)

@@ -1,5 +1,6 @@
 """Each call of the wire, and each way in which a client notices that a server fails it, with the test that shows it."""
 
+import json
 import re
 from pathlib import Path
 
@@ -31,6 +32,7 @@ CALLS = {
     "POST client/config": FIRST,
     "POST client/dynamic_config": FIRST,
     "GET healthz": FIRST,
+    "GET openapi.json": "api/tinker/test_every_call.py::test_the_document_has_each_row_and_the_types_of_its_body",
     "GET get_server_capabilities": FIRST,
     "POST auth/token": f"{ACCOUNT}::test_a_token_stands_for_its_key_until_either_ends",
     "POST create_session": MODEL,
@@ -127,6 +129,16 @@ async def test_every_call_needs_the_scopes_of_its_row(project: Project, alice: U
             status, answer = await member.send(route.method, path)
             assert status == 403 and "admin" in answer["detail"], route.path
     assert [route.path for route in wire if route.access.scope is not None] == ["/audit"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_document_has_each_row_and_the_types_of_its_body(alices: Client) -> None:
+    document = await alices.get("openapi.json")
+    described = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    assert described == {f"{route.method} /api/v1{route.path}" for route in wire}
+    names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(document)))
+    assert names == document["components"]["schemas"].keys()
+    assert document["components"]["schemas"]["ModelCreateBody"]["properties"]["lora_config"]
 
 
 @pytest.mark.django_db(transaction=True)

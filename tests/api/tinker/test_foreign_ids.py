@@ -39,7 +39,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 NAMES_NOTHING = {
     "client/config", "client/dynamic_config", "create_session", "telemetry", "get_server_capabilities", "healthz",
-    "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints", "checkpoints/search",
+    "openapi.json", "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints", "checkpoints/search",
     "auth/apikey/me", "auth/token",
     "audit", "external_weights_upload_start", "billing/usage/events", "billing/usage/checkpoints/current",
 }  # fmt: skip

@@ -170,6 +170,13 @@ async def test_while_there_is_no_runtime_each_kind_of_request_gets_what_its_clie
     assert "stopped" in await alices.mistake("asample", sample)
 
 
+async def test_a_session_that_could_not_go_on_shows_why(alices: Client) -> None:
+    made = await alices.model(await alices.session())
+    session_id = made["request_id"].partition("|")[0]
+    await Session.objects.filter(id=session_id).aupdate(state="suspended", address="", base_model="of-another-server")
+    assert "of-another-server" in await alices.mistake("optim_step", step(1, model_id=made["model_id"]))
+
+
 async def test_names_are_taken_once_listed_expire_and_go(alices: Client) -> None:
     made = await alices.model(await alices.session(), user_metadata={"renderer_name": "qwen3"})
     run = f"training_runs/{made['model_id']}"
