@@ -165,7 +165,6 @@ INSTALLED_APPS = [
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
-    "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     *("api", "console", "console.users", "console.audit", "console.live", "console.scheduling"),
@@ -269,7 +268,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "EXCEPTION_HANDLER": "api.rest.errors.exception_handler",
-    "URL_FORMAT_OVERRIDE": None,  # `format` is no parameter of ours: the Accept header chooses
+    "URL_FORMAT_OVERRIDE": None,  # `format` is no parameter of ours
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "TinkerScript",

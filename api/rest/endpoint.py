@@ -16,12 +16,11 @@ from rest_framework.views import APIView
 from api.rest.errors import MethodNotAllowed, exception_handler
 from api.rest.parsing import NUL, Query, StrictJsonParser, body_validate, query_read
 from api.rest.rate_limit import CallerThrottle, allowance_show
-from api.rest.rendering import HtmlForPeople, JsonRenderer, JsonText, PageRenderer
+from api.rest.rendering import JsonAlways, JsonRenderer
 from api.rest.requests import ApiRequest
 from api.rest.route import Route
 from api.rest.schema import RouteSchema
 from console.errors import DomainError, NotFound
-from console.server.security_headers import strict_policy_set
 
 
 class Endpoint(APIView):
@@ -29,10 +28,10 @@ class Endpoint(APIView):
 
     routes: Mapping[str, Route] = {}
     runs: Mapping[str, Callable[..., Any]] = {}  # the views by method, with all that their rows ask for
-    renderer_classes = (JsonRenderer, PageRenderer)
+    renderer_classes = (JsonRenderer,)
     parser_classes = (StrictJsonParser,)
     throttle_classes = (CallerThrottle,)
-    content_negotiation_class = HtmlForPeople
+    content_negotiation_class = JsonAlways
     schema = RouteSchema()
     format_kwarg = None
 
@@ -77,7 +76,7 @@ class Endpoint(APIView):
 
     @property
     def default_response_headers(self) -> dict[str, str]:
-        return {"Vary": "Accept"}
+        return {}
 
     def arguments(self, request: Request, ids: dict[str, str]) -> dict[str, Any]:
         """What the view takes beside the request. Raises InvalidRequest, NotFound."""
@@ -117,30 +116,9 @@ class Endpoint(APIView):
         return self.handle_waiting(self.request, **ids)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        is_page = isinstance(getattr(request, "accepted_renderer", None), PageRenderer)
-        if is_page and isinstance(response, HttpResponse) and not isinstance(response, Response):
-            response = _wrapped(response)
-        response = super().finalize_response(request, response, *args, **kwargs)
-        if is_page:
-            strict_policy_set(response)
-        else:
-            response = _plain(response)
+        response = _plain(super().finalize_response(request, response, *args, **kwargs))
         allowance_show(request, response)
         return response
-
-    def get_view_name(self) -> str:
-        return "/v1" + next(iter(self.routes.values())).path if self.routes else "API"
-
-    def get_view_description(self, html: bool = False) -> str:
-        return (self.route.view.__doc__ or "").strip() if self.route else ""
-
-
-def _wrapped(response: HttpResponse) -> HttpResponse:
-    """A gateway's JSON as a response that the page can show; anything else as it is."""
-    if response.headers.get("Content-Type", "").partition(";")[0] != "application/json":
-        return response
-    headers = {name: value for name, value in response.items() if name != "Content-Type"}
-    return Response(JsonText(response.content.decode()), status=response.status_code, headers=headers)
 
 
 def _plain(response: HttpResponseBase) -> HttpResponseBase:
