@@ -39,8 +39,8 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 NAMES_NOTHING = {
     "client/config", "client/dynamic_config", "create_session", "telemetry", "get_server_capabilities", "healthz",
-    "openapi.json", "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints", "checkpoints/search",
-    "auth/apikey/me", "auth/token",
+    "openapi.json", "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints",
+    "checkpoints/search", "auth/apikey/me", "auth/token",
     "audit", "external_weights_upload_start", "billing/usage/events", "billing/usage/checkpoints/current",
 }  # fmt: skip
 # What is begun here by a call of its own: test_external_uploads.py has another project's.
