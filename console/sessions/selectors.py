@@ -156,14 +156,6 @@ class Route:
     lease_sha256: str
 
 
-def session_route(*, session_id: str) -> Route:
-    """The route to a session named by a verified episode key. Raises NotFound."""
-    row = Session.objects.only("state", "address", "failure", "lease_sha256").filter(id=session_id).first()
-    if row is None:
-        raise NotFound("There is no such session.")
-    return route_of(row)
-
-
 def route_of(session: Session) -> Route:
     """The route to a session that was read just now."""
     failure = Failure.model_validate(session.failure) if session.failure else None

@@ -12,6 +12,7 @@ from console.live.models import EventRecord
 from console.sessions import selectors, services
 from console.sessions.checkpoints import checkpoints
 from console.sessions.models import RuntimeSpan, Session
+from console.sessions.routing import route_get
 from console.users.selectors import project_get
 from support import factories
 from tinkerscript.wire.config import SessionConfig
@@ -299,12 +300,12 @@ def test_waking_with_an_old_view_of_the_session_is_harmless(project):
 
 def test_the_route_shows_where_a_session_is_or_why_it_is_nowhere(project):
     session = factories.session_make(project, state=SessionState.READY, address="127.0.0.1:5")
-    assert selectors.session_route(session_id=session.id).address == "127.0.0.1:5"
+    assert route_get(session_id=session.id).address == "127.0.0.1:5"
     failure = {"code": "disk_full", "cause": "no room", "hint": ""}
     failed = factories.session_make(project, state=SessionState.FAILED, failure=failure)
-    assert selectors.session_route(session_id=failed.id).failure.code == "disk_full"
+    assert route_get(session_id=failed.id).failure.code == "disk_full"
     with pytest.raises(NotFound):
-        selectors.session_route(session_id="ses_none")
+        route_get(session_id="ses_none")
 
 
 def test_a_checkpoint_is_ordered_from_a_living_session_and_wakes_it(project):
