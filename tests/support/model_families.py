@@ -92,15 +92,12 @@ PLAIN = {
             "time_step_min": 1e-9,  # which bounds time steps in transformers, and not in vLLM
         },
     ),
-    "OLMo hybrid": ("OlmoHybridConfig", {**GATED_DELTA, "linear_num_value_heads": 2}),
     "Mamba 2": (
         "Mamba2Config",
         {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 16, "expand": 2},
     ),
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 2}),
 }  # fmt: skip
-ON_GPU = {"OLMo hybrid"}  # whose engine does not start on a CPU
-
 # A text model beside a vision tower: class, fields of the text, of the tower, of the whole.
 TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4}
 QWEN_TOWER = {**TOWER, "depth": 1, "num_heads": 2, "out_hidden_size": 64, "deepstack_visual_indexes": [0]}
