@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.authentication import BaseAuthentication
@@ -20,7 +19,7 @@ from api.rest.rendering import JsonAlways, JsonRenderer
 from api.rest.requests import ApiRequest
 from api.rest.route import Route
 from api.rest.schema import RouteSchema
-from console.errors import DomainError, NotFound
+from console.errors import NotFound
 
 
 class Endpoint(APIView):
@@ -57,13 +56,6 @@ class Endpoint(APIView):
         request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
         self.check_throttles(request)
         self.check_permissions(request)
-
-    def perform_authentication(self, request: Request) -> None:
-        try:
-            super().perform_authentication(request)
-        except DomainError:
-            request.user, request.auth = AnonymousUser(), None  # or a later look at them would try, and fail, again
-            raise
 
     def get_authenticators(self) -> list[BaseAuthentication]:
         return [each() for each in self.route.access.authentication_classes] if self.route else []
