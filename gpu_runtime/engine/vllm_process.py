@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpu_runtime.engine.cpu.absent_vision import inspections_stand_in
 from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.errors import DeviceMemoryShort, EngineDead, WeightsRefused
 from gpu_runtime.failures.core_errors import core_errors_forget
 from gpu_runtime.placement import engine_needs_gpu
+from gpu_runtime.processes.absent_vision import inspections_stand_in
 from gpu_runtime.processes.forking import fork_server_begin, forks
 from gpu_runtime.processes.last_words import exit_words
 from gpu_runtime.processes.several_threads import multiprocessing_protect

@@ -6,10 +6,10 @@ import torch
 
 from gpu_runtime.engine.prompt_rows import rows_install
 from gpu_runtime.engine.vllm_worker import EngineWorker
+from gpu_runtime.processes.absent_vision import vision_stand_in
 from gpu_runtime.weights.packed_loader import awaits_weights, weights_arrived
 from gpu_runtime.weights.packing import WeightPacking, linear_dispatch, linears_pack_as_loaded
 
-from .absent_vision import vision_stand_in
 from .adapter_kernels import kernels_replace
 from .flat_layers import layers_flatten
 from .inverse_sampling import sampling_install

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_runtime.engine.cpu import absent_vision
-from gpu_runtime.engine.cpu.absent_vision import MODULES, PACKAGE, inspections_stand_in, vision_stand_in
+from gpu_runtime.processes import absent_vision
+from gpu_runtime.processes.absent_vision import MODULES, PACKAGE, inspections_stand_in, vision_stand_in
 
 
 @pytest.fixture
