@@ -7,6 +7,7 @@ system   whatever else starts a process, a store, a server or a browser, waits, 
 """
 
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ class QuickRules:
         self._broken: set[str] = set()
         self._slept_s = 0.0
         self._runs = False
+        platform.platform()  # starts `uname` once a process: for whichever client is the first to send its headers
         sys.addaudithook(self._on_event)
 
     def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
