@@ -15,8 +15,10 @@ from typing import Any
 
 import deepspeed
 import torch
+from deepspeed.utils import set_z3_leaf_modules
 from safetensors import safe_open
 from torch import nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.deepspeed_config import deepspeed_config
@@ -44,7 +46,18 @@ def policy_load(spec: RankSpec, dtype: torch.dtype, *, trained: bool = False) ->
     policy = load(dtype=_stored_dtype(Path(spec.base_model_path)) or dtype)
     shards_make(policy, dtype, device)
     policy.model.config.dtype = dtype
+    if not policy.kind.shares:
+        layers_gather_whole(policy)
     return policy
+
+
+def layers_gather_whole(model: nn.Module) -> None:
+    """Put each layer's weights together as a whole while it computes, and not each module's as it is called.
+
+    Layers of hybrids read weights of modules that they do not call (a convolution's, for a kernel of their own).
+    """
+    if layers := {type(module) for module in model.modules() if isinstance(module, GradientCheckpointingLayer)}:
+        set_z3_leaf_modules(model, list(layers))
 
 
 @torch.no_grad()
