@@ -15,6 +15,7 @@ test("a page's code is all that it imports, but for what is there already", () =
 test("a path is matched as the router does, the first of them that fits", () => {
   expect(new RegExp(pattern("/sessions/:id/steps/:step")).test("/sessions/ses_1/steps/3")).toBe(true);
   expect(new RegExp(pattern("/sessions/:id")).test("/sessions/ses_1/steps/3")).toBe(false);
+  expect(new RegExp(pattern("/sessions/:id")).test("/projects/prj_1/sessions/ses_1")).toBe(true);
   const made: string[] = [];
   const run = (pathname: string) => {
     made.length = 0;

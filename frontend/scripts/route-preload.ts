@@ -26,9 +26,9 @@ export function closure(code: Code, find: (fileName: string) => Code | undefined
   return [...found];
 }
 
-/** The pattern of a path of pages.ts: a part that begins with a colon is any part. */
+/** The pattern of a path of pages.ts, which may stand below a project: a part that begins with a colon is any part. */
 export function pattern(path: string): string {
-  return `^${path.replace(/:\w+/g, "[^/]+")}/?$`;
+  return `^(?:/projects/[^/]+)?${path.replace(/:\w+/g, "[^/]+")}/?$`;
 }
 
 export function script(routes: [string, string[]][]): string {

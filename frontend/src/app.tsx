@@ -5,6 +5,8 @@ import { BrowserRouter, matchPath, Navigate, Route, Routes } from "react-router"
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/errors";
 import { isExported } from "./api/offline";
+import { baseOf } from "./api/project";
+import { useBase } from "./address";
 import { NewPasswordPage } from "./features/account/new-password-page";
 import { ProviderReturnPage } from "./features/account/provider-return-page";
 import { ResetPasswordPage } from "./features/account/reset-password-page";
@@ -66,7 +68,7 @@ const pages = PAGES.map(({ path, load, sharedWith = "" }) => {
 // The first page's code and data, and who asks for them, are asked for beside the frame's code, not after it. What does
 // not arrive, the page itself reports.
 const [first] = PAGES.flatMap((page) => {
-  const found = page.path === "*" ? null : matchPath(page.path, location.pathname);
+  const found = page.path === "*" ? null : matchPath(page.path, location.pathname.slice(baseOf(location.pathname).length));
   return found ? [{ page, params: found.params }] : [];
 });
 if (first) {
@@ -76,9 +78,10 @@ if (first) {
 
 // Without react-router's data routers: nothing here uses their loaders, and the sign-in page would load 17 kB for them.
 export function App() {
+  const base = useBase();
   return (
     <QueryClientProvider client={client}>
-      <BrowserRouter>
+      <BrowserRouter key={base} basename={base || "/"}>
         <RouteErrorBoundary>
           <Suspense fallback={<Loading />}>
             <Routes>
@@ -90,7 +93,7 @@ export function App() {
               <Route path="/verify-email/:key" element={<VerifyEmailPage />} />
               <Route path="/shared" element={<SharedPage />} />
               <Route element={<Shell />}>
-                <Route path="/" element={<Navigate to="/sessions" replace />} />
+                <Route path="/" element={<Navigate to="/home" replace />} />
                 {pages.map(({ path, Page }) => (
                   <Route key={path} path={path} element={<Page />} />
                 ))}

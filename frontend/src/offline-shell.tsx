@@ -6,7 +6,9 @@ import { unwrap, api } from "./api/client";
 import { exportedAt, isShownOffline } from "./api/offline";
 import { ButtonLink } from "./ui/button";
 import { dateTime } from "./ui/format";
+import { RunPlaces } from "./features/sessions/run-places";
 import { RouteErrorBoundary } from "./route-error";
+import { runIn } from "./run-in";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { Empty } from "./ui/panel";
@@ -14,22 +16,30 @@ import { Wordmark } from "./ui/wordmark";
 
 export function OfflineShell() {
   const { pathname } = useLocation();
+  const run = runIn(pathname);
   return (
     <div className="min-h-screen">
       <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
         Skip to content
       </a>
       <header className="print:hidden border-b border-line bg-surface">
-        <div className="mx-auto flex h-12 max-w-7xl items-center gap-4 px-6">
+        <div className="flex h-12 items-center gap-4 px-4">
           <Wordmark />
           <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>
         </div>
       </header>
-      <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
-        <RouteErrorBoundary>
-          <Suspense fallback={<Loading />}>{isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}</Suspense>
-        </RouteErrorBoundary>
-      </main>
+      <div className="lg:flex">
+        {run && (
+          <aside className="print:hidden border-line bg-surface px-2 py-3 max-lg:border-b lg:w-52 lg:shrink-0 lg:border-r">
+            <RunPlaces id={run} />
+          </aside>
+        )}
+        <main id="content" className="mx-auto max-w-[96rem] min-w-0 flex-1 px-6 py-6 print:p-0">
+          <RouteErrorBoundary>
+            <Suspense fallback={<Loading />}>{isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}</Suspense>
+          </RouteErrorBoundary>
+        </main>
+      </div>
     </div>
   );
 }

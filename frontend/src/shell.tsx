@@ -1,70 +1,57 @@
 // The frame around every page of a signed-in user: product, project, places, account.
 import { useQuery } from "@tanstack/react-query";
-import { Suspense } from "react";
-import { Link, Navigate, NavLink, Outlet, useLocation } from "react-router";
+import { Suspense, useEffect } from "react";
+import { Link, Outlet, useLocation } from "react-router";
+import { replaceAddress, useBase } from "./address";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/errors";
-import { currentProject } from "./api/project";
+import { currentProject, inProject } from "./api/project";
+import type { Account } from "./api/types";
 import { AccountMenu } from "./features/account/account-menu";
 import { holdsTyped, SignInAgain, useTypedMarks } from "./features/account/sign-in-again";
 import { AlertCenter } from "./features/alerts/alert-center";
-import { ProjectSwitcher } from "./features/account/project-switcher";
+import { RunGate } from "./features/sessions/run-gate";
 import { PaletteOpener } from "./palette-opener";
 import { RouteErrorBoundary } from "./route-error";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { OfflineBar } from "./ui/offline-bar";
+import { Empty } from "./ui/panel";
+import { runIn } from "./run-in";
+import { placesFor, Sidebar } from "./sidebar";
 import { Toaster } from "./ui/toasts";
+import { UserText } from "./ui/user-text";
 import { Wordmark } from "./ui/wordmark";
-
-const NAV_ITEMS = [
-  { to: "/sessions", label: "Sessions", forOwners: false },
-  { to: "/serving", label: "Serving", forOwners: false },
-  { to: "/playground", label: "Playground", forOwners: false },
-  { to: "/keys", label: "API keys", forOwners: false },
-  { to: "/members", label: "Members", forOwners: false },
-  { to: "/usage", label: "Usage", forOwners: false },
-  { to: "/webhooks", label: "Webhooks", forOwners: true },
-  { to: "/audit", label: "Audit log", forOwners: true },
-];
 
 export function Shell() {
   const { data: account, error } = useQuery(accountQuery);
   const here = useLocation();
+  const base = useBase();
   useTypedMarks();
   const isOut = error instanceof ApiError && error.status === 401;
   if (isOut && !(account && holdsTyped(document))) {
-    return <Navigate to={`/signin?next=${encodeURIComponent(here.pathname + here.search)}`} replace />;
+    return <Elsewhere to={`/signin?next=${encodeURIComponent(base + here.pathname + here.search)}`} />;
   }
   if (!account) {
     return <div className="mx-auto max-w-lg p-8">{error ? <ErrorNotice error={error} /> : <Loading />}</div>;
   }
-  const pages = NAV_ITEMS.filter((item) => !item.forOwners || currentProject(account)?.role === "owner");
+  const project = currentProject(account);
+  // An address of before, or one that was typed: it goes on in the project that was open last.
+  if (base === "" && project) return <Elsewhere to={inProject(project.id, here.pathname + here.search + here.hash)} />;
+  const run = runIn(here.pathname);
   return (
     <div className="min-h-screen">
       <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
         Skip to content
       </a>
       <header className="print:hidden border-b border-line bg-surface">
-        <div className="mx-auto flex max-w-7xl flex-wrap items-center gap-x-3 px-6 xl:gap-x-6">
+        <div className="flex h-12 items-center gap-x-3 px-4">
           <Link to="/home" aria-label="TinkerScript, home" className="flex rounded">
             <Wordmark compact />
           </Link>
-          <ProjectSwitcher account={account} />
-          <nav aria-label="Main" className="order-last -mx-2 flex w-full flex-wrap gap-x-1 xl:order-none xl:mx-0 xl:w-auto">
-            {pages.map((item) => (
-              <NavLink
-                key={item.to}
-                to={item.to}
-                className="flex h-10 items-center border-b-2 border-transparent px-2 font-medium whitespace-nowrap text-muted hover:text-ink xl:h-12 aria-[current=page]:border-accent aria-[current=page]:text-ink"
-              >
-                {item.label}
-              </NavLink>
-            ))}
-          </nav>
-          <div className="flex h-12 min-w-0 flex-1 basis-24 items-center justify-end">
+          <div className="flex min-w-0 flex-1 items-center justify-end">
             <AlertCenter />
-            <PaletteOpener account={account} pages={pages} />
+            <PaletteOpener account={account} pages={placesFor(account)} />
             <AccountMenu email={account.email} invited={account.invitations.length > 0} />
           </div>
         </div>
@@ -72,13 +59,51 @@ export function Shell() {
       <OfflineBar />
       <Toaster />
       {isOut && <SignInAgain email={account.email} />}
-      <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
-        <RouteErrorBoundary>
-          <Suspense fallback={<Loading />}>
-            <Outlet />
-          </Suspense>
-        </RouteErrorBoundary>
-      </main>
+      <div className="lg:flex">
+        <Sidebar account={account} />
+        <main id="content" className="mx-auto max-w-[96rem] min-w-0 flex-1 px-6 py-6 print:p-0">
+          {base !== "" && !project ? (
+            <NoProject account={account} />
+          ) : (
+            <RouteErrorBoundary>
+              <Suspense fallback={<Loading />}>
+                {run ? (
+                  <RunGate key={run} id={run}>
+                    <Outlet />
+                  </RunGate>
+                ) : (
+                  <Outlet />
+                )}
+              </Suspense>
+            </RouteErrorBoundary>
+          )}
+        </main>
+      </div>
     </div>
+  );
+}
+
+/** To an address that is not below the present project. */
+function Elsewhere({ to }: { to: string }) {
+  useEffect(() => {
+    replaceAddress(to);
+  }, [to]);
+  return <Loading />;
+}
+
+function NoProject({ account }: { account: Account }) {
+  return (
+    <Empty isPage title="There is no such project, or you are not a member of it">
+      <p className="mb-3">Ask one of its owners to invite {account.email}. Your own projects:</p>
+      <ul>
+        {account.projects.map(({ id, name }) => (
+          <li key={id}>
+            <a href={inProject(id, "/home")} className="rounded text-accent hover:underline">
+              <UserText text={name} />
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Empty>
   );
 }

@@ -11,6 +11,13 @@ export const alertsQuery = queryOptions({
   refetchInterval: REFRESH_MS,
 });
 
+/** Those of all runs that are not over. */
+export const standingAlertsQuery = queryOptions({
+  queryKey: ["alerts", "standing"],
+  queryFn: () => unwrap(api.GET("/v1/alerts", { params: { query: { limit: SHOWN, standing: true } } })),
+  refetchInterval: REFRESH_MS,
+});
+
 /** Those of a run that are not over: a few of each rule at most. */
 export function sessionAlertsQuery(id: string) {
   return queryOptions({

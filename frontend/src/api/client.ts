@@ -16,7 +16,10 @@ export const longFetch = fetchWithin(LONG_DEADLINE_MS);
 
 const sessionMiddleware: Middleware = {
   async onRequest({ request, schemaPath }) {
-    for (const [name, value] of Object.entries(await headers(request.method, schemaPath))) request.headers.set(name, value);
+    const { "X-Project-Id": project, ...others } = await headers(request.method, schemaPath);
+    for (const [name, value] of Object.entries(others)) request.headers.set(name, value);
+    // A request may name another one itself.
+    if (project !== undefined && !request.headers.has("X-Project-Id")) request.headers.set("X-Project-Id", project);
   },
 };
 /** What the server says of such a request is for programs: it speaks of keys. */

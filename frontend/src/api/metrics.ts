@@ -1,5 +1,5 @@
 // The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import type { RunAxis } from "../ui/chart-axis";
 import type { Range } from "../ui/chart-zoom";
 import { unwrap, api } from "./client";
@@ -34,6 +34,21 @@ export function finerQuery(id: string, axis: RunAxis, range: Range | null, isLiv
     queryFn: () => metricsRead(id, { x: axis, points: POINTS, x_from: range?.min ?? null, x_to: range?.max ?? null }),
     enabled: range !== null,
     staleTime: isLive ? REFRESH_MS : Infinity,
+  });
+}
+
+const STEPS = 100;
+
+/** Each step of a run as it was measured, the newest hundred first; `last`: the newest step. */
+export function stepsQuery(id: string, last: number, isLive: boolean) {
+  const newest = Math.floor(Math.max(0, last - 1) / STEPS);
+  return infiniteQueryOptions({
+    queryKey: ["session", id, "steps", "list", newest],
+    queryFn: ({ pageParam }) => metricsRead(id, { points: STEPS, extremes: false, x_from: pageParam * STEPS + 1, x_to: (pageParam + 1) * STEPS }),
+    initialPageParam: newest,
+    getNextPageParam: (_, __, hundred) => (hundred > 0 ? hundred - 1 : undefined),
+    placeholderData: keepPreviousData,
+    refetchInterval: (query) => (isLive ? REFRESH_MS * Math.max(1, query.state.data?.pages.length ?? 1) : false),
   });
 }
 

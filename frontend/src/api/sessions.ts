@@ -3,7 +3,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { unwrap, api, longFetch, saveBlob } from "./client";
 import { ApiError } from "./errors";
 import { isExported } from "./offline";
-import type { EpisodeExport, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
+import type { EpisodeExport, Project, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
 const REFRESH_MS = 5_000;
@@ -89,6 +89,18 @@ export function sessionQuery(id: string) {
     queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}", at(id))),
     refetchInterval: (query) => (isFinal(query.state.data, query.state.error) ? false : 2_000),
   });
+}
+
+/** Which of these projects has the session: a link may lead into another than the one that is open. Null: none of them. */
+export async function projectOf(id: string, projects: readonly Pick<Project, "id">[]): Promise<string | null> {
+  for (const project of projects) {
+    const found = await unwrap(api.GET("/v1/sessions/{session_id}", { ...at(id), headers: { "X-Project-Id": project.id } })).catch((error: unknown) => {
+      if (error instanceof ApiError && error.status === 404) return null;
+      throw error;
+    });
+    if (found) return project.id;
+  }
+  return null;
 }
 
 /** Asking again would bring nothing new: it has ended, or was refused (signed out, removed, in another project). */

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Check, ChevronDown } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useNavigate } from "react-router";
+import { replaceAddress } from "../../address";
 import { signOut } from "../../api/auth";
 import { chooseTheme, themeOf, THEMES, useTheme } from "../../ui/theme";
 
@@ -14,8 +15,8 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
   const theme = useTheme();
   const leave = useMutation({
     mutationFn: signOut,
-    onSuccess: async () => {
-      await navigate("/signin");
+    onSuccess: () => {
+      replaceAddress("/signin");
       client.clear();
     },
   });

@@ -2,9 +2,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
 import { useNavigate, useSearchParams } from "react-router";
+import { replaceAddress } from "../../address";
 import { accountQuery } from "../../api/account";
 import { confirmCode, type Credentials } from "../../api/auth";
 import { ApiError } from "../../api/errors";
+import { baseOf } from "../../api/project";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
@@ -22,7 +24,7 @@ interface CredentialsFormProps {
 
 /** Only a path of this server is followed after signing in: a link must not lead a signed-in user elsewhere. */
 function safeNext(next: string | null): string {
-  return next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\") ? next : "/sessions";
+  return next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\") ? next : "/home";
 }
 
 export function CredentialsForm({ title, action, passwordHint, newPassword = false, submit, children }: CredentialsFormProps) {
@@ -86,7 +88,8 @@ export function useEnterPage() {
       return;
     }
     await client.resetQueries({ queryKey: accountQuery.queryKey });
-    await navigate(next, { replace: true });
+    if (baseOf(next)) replaceAddress(next); // the router of this page has nothing below a project
+    else await navigate(next, { replace: true });
   };
 }
 

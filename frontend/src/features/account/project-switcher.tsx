@@ -24,7 +24,7 @@ export function ProjectSwitcher({ account }: { account: Account }) {
       <DropdownMenu.Root>
         <DropdownMenu.Trigger
           aria-label={`Project ${visible(current?.name ?? "")}`}
-          className="flex max-w-56 items-center gap-1.5 border-l border-line-strong pl-4 text-muted hover:text-ink"
+          className="flex min-w-0 items-center gap-1.5 rounded-md font-semibold hover:text-accent"
         >
           <span className="truncate" data-testid="project">
             {current ? <UserText text={current.name} /> : "No project"}

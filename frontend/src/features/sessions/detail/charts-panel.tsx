@@ -10,7 +10,7 @@ import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { Chart } from "../../../ui/chart";
 import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
 import { number } from "../../../ui/format";
-import { ErrorNotice, Notice } from "../../../ui/notice";
+import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { smoothingOf } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
@@ -20,7 +20,7 @@ import { MarkerLegend } from "./marker-legend";
 import { openGroups, withOpen } from "./open-groups";
 import { PlotGrid } from "./plot-grid";
 import { GROUPS, MAIN, OWN_GROUP, ownPlots, type Plot } from "./plots";
-import { lines, noGradientText, rewardChart } from "./step-columns";
+import { lines, rewardChart } from "./step-columns";
 import { SavedViews } from "./saved-views";
 import { usePoints } from "./use-points";
 import { useRunMarkers } from "./use-run-markers";
@@ -61,7 +61,6 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
     const shown = groups.filter(({ key }) => open.split(",").includes(key));
     return { main: MAIN.map(drawn), groups: new Map(shown.map(({ key, plots: wanted }) => [key, wanted.map(drawn)])) };
   }, [points, weight, groups, open]);
-  const nothing = noGradientText(recorded[recorded.length - 1]);
   const linkTo = (step: number | undefined) => (step ? { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` } : null);
   const placeholder = session.policy_version > 0 ? "No steps are kept" : "No step yet";
   const common = { axis, zoom, onZoom, isLoading, placeholder, markers };
@@ -76,11 +75,6 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
       </div>
       <ErrorNotice error={error} />
       <div data-testid="charts" data-steps={steps.length} className="divide-y divide-line">
-        {nothing && (
-          <div className="p-3">
-            <Notice tone="warn" title={nothing} />
-          </div>
-        )}
         {isCoarse(whole) && <p className="px-4 py-1.5 text-xs text-muted">{coarseText(recorded[recorded.length - 1]?.step ?? 0, whole.x.length)}</p>}
         <PlotGrid plots={plots.main} common={others}>
           <div className="sm:col-span-2">

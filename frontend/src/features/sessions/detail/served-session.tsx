@@ -6,8 +6,6 @@ import { Fact } from "../../../ui/fact";
 import { number, span } from "../../../ui/format";
 import { EndpointPanel } from "../serving/endpoint-panel";
 import { hasEnded } from "../../../api/sessions";
-import { NotesPanel } from "./annotate-session";
-import { BudgetPanel } from "./budget-panel";
 import { CreatedFact } from "./created-fact";
 import { RecordPanel } from "./record-panel";
 
@@ -26,22 +24,14 @@ export function ServedSession({ session, record }: { session: Session; record: S
         </Fact>
         <CreatedFact session={session} />
       </dl>
-      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
-        <div className="min-w-0 space-y-4">
-          {hasEnded(session) ? (
-            <p className="text-muted">
-              This model is no longer served. <Link to="/serving" className="rounded text-accent hover:underline">Serve a model</Link>
-            </p>
-          ) : (
-            <EndpointPanel session={session} />
-          )}
-          <RecordPanel sessionId={session.id} record={record} isReady={false} />
-        </div>
-        <div className="min-w-0 space-y-4">
-          <BudgetPanel session={session} />
-          <NotesPanel session={session} />
-        </div>
-      </div>
+      {hasEnded(session) ? (
+        <p className="text-muted">
+          This model is no longer served. <Link to="/serving" className="rounded text-accent hover:underline">Serve a model</Link>
+        </p>
+      ) : (
+        <EndpointPanel session={session} />
+      )}
+      <RecordPanel sessionId={session.id} record={record} isReady={false} />
     </>
   );
 }

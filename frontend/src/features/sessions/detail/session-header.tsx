@@ -1,6 +1,7 @@
 // The session's name and state, the live channel's state, and what can be done with it.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { createCheckpoint, checkpointsQuery } from "../../../api/checkpoints";
+import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import type { Link } from "../../../live/link";
@@ -12,7 +13,6 @@ import { PinButton, useUpdate } from "./annotate-session";
 import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
 import { hasNow } from "./now";
-import { SessionPlaces } from "./session-places";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
@@ -59,12 +59,12 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
               Export model
             </Button>
           )}
+          {exports && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
           {mayWrite && session.kind === "episodes" && <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>}
           {mayWrite && <PinButton session={session} update={pin} />}
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>
       </div>
-      <SessionPlaces session={session} />
       <ErrorNotice error={actions.error ?? save.error} />
       <ErrorNotice error={pin.error} />
     </>

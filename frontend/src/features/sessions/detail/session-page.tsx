@@ -1,92 +1,50 @@
-// One session, live: what it is doing, how it learns, where its episodes went, what can be downloaded.
-import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
-import { useDeferredValue, useEffect, useMemo } from "react";
-import { useParams } from "react-router";
-import { checkpointsQuery } from "../../../api/checkpoints";
-import { ApiError } from "../../../api/errors";
+// One session, live: what it is doing, how it learns, where its episodes went, what it does now.
+import { useQuery } from "@tanstack/react-query";
+import { useDeferredValue } from "react";
+import { Navigate, useLocation, useParams } from "react-router";
 import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
-import type { EventPage, Session } from "../../../api/types";
-import { historyBegin } from "../../../live/history";
+import type { Session } from "../../../api/types";
 import type { BudgetEnd, SessionRecord } from "../../../live/record";
-import { refresher } from "../../../live/refresh";
-import { useSessionRecord } from "../../../live/use-session-record";
 import { LoopSnippet } from "../../../ui/loop-snippet";
-import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
-import { Empty, Panel } from "../../../ui/panel";
+import { Panel } from "../../../ui/panel";
 import { useErrorToast } from "../../../ui/toasts";
 import { useTitle } from "../../../ui/use-title";
 import { AccountingPanel } from "./accounting-panel";
 import { hasNow } from "./now";
 import { NowPanel } from "./now-panel";
-import { NotesPanel } from "./annotate-session";
 import { AlertsNotice } from "./alerts-notice";
-import { BatchDownload } from "./batch-download";
 import { budgetEndText } from "../budget";
-import { BudgetPanel } from "./budget-panel";
-import { ChartsPanel } from "./charts-panel";
-import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
-import { ConfigPanel } from "./config-panel";
 import { FailureNotice } from "./failure-notice";
-import { EpisodesDownload } from "./episodes-download";
-import { EvaluationsPanel } from "./evaluations-panel";
 import { QueuePanel } from "./queue-panel";
 import { RecordPanel } from "./record-panel";
-import { SharePanel } from "./share-panel";
+import { RewardPanel } from "./reward-panel";
 import { SessionFacts } from "./session-facts";
 import { ServedSession } from "./served-session";
 import { TinkerSession } from "./tinker-session";
 import { SessionHeader } from "./session-header";
-
-export function sessionWarm(client: QueryClient, { id = "" }: { id?: string }): Promise<unknown> {
-  historyBegin(id);
-  return client.prefetchQuery(sessionQuery(id));
-}
+import { useLiveRun } from "./use-live-run";
+import { hasChartParts } from "./view-parts";
 
 export function SessionPage() {
   const { id = "" } = useParams();
   const { data: session, error } = useQuery(sessionQuery(id));
   useTitle(session ? session.name || session.id : "Session");
   useErrorToast("session", session ? error : null); // what stands here stays, when the server is away for a moment
-  if (!session) return error ? <NoSession error={error} /> : <Loading />;
+  const { search } = useLocation();
+  // Where the charts were: a link of before with their parts leads to their own page.
+  if (hasChartParts(new URLSearchParams(search))) return <Navigate to={`/sessions/${id}/charts${search}`} replace />;
+  if (!session) return error ? <ErrorNotice error={error} /> : <Loading />;
   return <LiveSession key={id} session={session} />;
-}
-
-function NoSession({ error }: { error: Error }) {
-  if (!(error instanceof ApiError) || error.status !== 404) return <ErrorNotice error={error} />;
-  return (
-    <Empty isPage title="There is no such session in this project">
-      <p className="mb-3">It may have been deleted, or be in another of your projects.</p>
-      <ButtonLink to="/sessions">All sessions</ButtonLink>
-    </Empty>
-  );
-}
-
-/** Reads anew what entries of the record have moved. */
-function useRefresh(id: string): (page: EventPage) => void {
-  const client = useQueryClient();
-  const { page, stop } = useMemo(
-    () =>
-      refresher((moved) =>
-        Promise.all([
-          moved.has("session") && client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true }),
-          moved.has("checkpoints") && client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey }),
-        ]),
-      ),
-    [client, id],
-  );
-  useEffect(() => stop, [stop]);
-  return page;
 }
 
 function LiveSession({ session }: { session: Session }) {
   const id = session.id;
   // The head is there at once; what stands below is rendered piece by piece, and blocks neither its paint nor a click.
   const isBelowDue = useDeferredValue(true, false);
-  const refresh = useRefresh(id);
-  const { record, isLoaded, link, heardAt } = useSessionRecord(id, refresh);
+  const { record, isLoaded, link, heardAt } = useLiveRun(id);
   const last = record.steps[record.steps.length - 1];
   const head = (
     <>
@@ -114,26 +72,17 @@ function LiveSession({ session }: { session: Session }) {
 }
 
 function Below({ session, record, isLoaded }: { session: Session; record: SessionRecord; isLoaded: boolean }) {
-  const last = record.steps[record.steps.length - 1];
   return (
-    <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+    <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
       <div className="min-w-0 space-y-4">
         {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-        <ChartsPanel session={session} record={record} isLoading={!isLoaded} />
-        <EvaluationsPanel id={session.id} evaluations={record.evaluations} />
+        <RewardPanel session={session} record={record} isLoading={!isLoaded} />
         <RecordPanel sessionId={session.id} record={record} isReady={session.state === "ready" && !isExported} />
       </div>
       <div className="min-w-0 space-y-4">
         {hasNow(session) && <NowPanel session={session} record={record} />}
         <AccountingPanel session={session} />
         <QueuePanel session={session} />
-        <BudgetPanel session={session} />
-        <CheckpointsPanel session={session} />
-        {!isExported && <EpisodesDownload session={session} />}
-        <NotesPanel session={session} />
-        <SharePanel session={session} />
-        <ConfigPanel session={session} />
-        <BatchDownload session={session} lastStep={last?.step} />
       </div>
     </div>
   );

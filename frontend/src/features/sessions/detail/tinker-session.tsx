@@ -13,9 +13,6 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
-import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
-import { NotesPanel } from "./annotate-session";
-import { BudgetPanel } from "./budget-panel";
 import { CreatedFact } from "./created-fact";
 import { RecordPanel } from "./record-panel";
 import { shortName, weightsOf } from "./tinker-columns";
@@ -32,7 +29,7 @@ export function TinkerSession({ session, record }: { session: Session; record: S
     <>
       <Facts session={session} run={run} />
       <ErrorNotice error={error} />
-      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+      <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
           <Panel title="Models">
             {!run && !error && <Loading />}
@@ -51,10 +48,7 @@ export function TinkerSession({ session, record }: { session: Session; record: S
           <RecordPanel sessionId={session.id} record={record} isReady={false} />
         </div>
         <div className="min-w-0 space-y-4">
-          <CheckpointsPanel session={session} />
           <ClientPanel run={run} />
-          <BudgetPanel session={session} />
-          <NotesPanel session={session} />
         </div>
       </div>
     </>

@@ -12,6 +12,11 @@ export function viewOf(address: URLSearchParams): string {
   return kept.toString();
 }
 
+/** Whether an address says how charts are looked at. */
+export function hasChartParts(address: URLSearchParams): boolean {
+  return [...PARTS, "zoom"].some((name) => address.has(name));
+}
+
 /** The address with the view's parts in the place of its own; all that is no part of a view stays. */
 export function withView(address: URLSearchParams, view: string): URLSearchParams {
   const next = new URLSearchParams(address);

@@ -1,4 +1,4 @@
-// The project at a glance: what runs and how it learns, what waits, what failed, what the week used.
+// Where a person lands: what needs them, what runs and how it learns, what waits, what ended last, what the week used.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { rewardsQuery } from "../../../api/metrics";
@@ -12,9 +12,10 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
-import { causeOf } from "../detail/failure-notice";
+import { NoSessions } from "../no-sessions";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
+import { AttentionPanel } from "./attention-panel";
 import { sparkPoints } from "./sparkline";
 
 const LIVE: SessionState[] = ["provisioning", "loading", "ready", "suspended", "stopping"];
@@ -28,13 +29,21 @@ export function HomePage() {
   const served = useQuery(servingQuery);
   const queued = useQuery(queueQuery);
   const failed = useInfiniteQuery(sessionsQuery({ states: ["failed"], name: "" }));
+  const newest = useInfiniteQuery(sessionsQuery({ states: [], name: "", sort: "newest" }));
   const mayWrite = useMayWrite();
   const running = live.data?.pages[0]?.items ?? [];
   return (
     <>
       <PageHeader title="Home">{mayWrite && <ButtonLink to="/sessions/new">New session</ButtonLink>}</PageHeader>
-      <ErrorNotice error={live.error ?? served.error ?? queued.error ?? failed.error} />
+      <ErrorNotice error={live.error ?? served.error ?? queued.error ?? failed.error ?? newest.error} />
       <div className="space-y-4">
+        {newest.data?.pages[0]?.items.length === 0 ? (
+          <Panel title="First steps">
+            <NoSessions />
+          </Panel>
+        ) : (
+          <AttentionPanel failed={failed.data?.pages[0]?.items} isLost={failed.error !== null} />
+        )}
         <Panel title="Live runs">
           {live.isPending && <Loading />}
           {live.data && running.length === 0 && <p className="p-4 text-muted">Nothing runs now.</p>}
@@ -60,8 +69,8 @@ export function HomePage() {
           <Panel title="Served models">
             <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
           </Panel>
-          <Panel title="Failed">
-            <Lines page={failed.data?.pages[0]} error={failed.error} none="Nothing failed." text={(one) => (one.failure ? causeOf(one.failure).title : "")} />
+          <Panel title="Newest runs" actions={<Link to="/sessions" className="rounded text-xs text-accent underline underline-offset-2">All</Link>}>
+            <Lines page={newest.data?.pages[0]} error={newest.error} none="No session yet." text={(one) => one.state} />
           </Panel>
           <Week />
         </div>

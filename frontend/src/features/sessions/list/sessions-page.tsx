@@ -17,6 +17,7 @@ import { MAX_RUNS } from "../compare/compared-runs";
 import { filterOf, isNarrowed, sortsOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
 import { useLiveList } from "./use-live-list";
+import { NoSessions } from "../no-sessions";
 import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
 import { StateBadge } from "../state-badge";
@@ -94,19 +95,6 @@ function NoMatch() {
   return (
     <Empty title="No session matches">
       <ButtonLink to="/sessions">Show all sessions</ButtonLink>
-    </Empty>
-  );
-}
-
-function NoSessions() {
-  return (
-    <Empty title="No session yet">
-      <ol className="mb-4 list-decimal space-y-1 pl-5 text-left">
-        <li>Create an API key and set it in your shell.</li>
-        <li>Paste the loop that comes with it: it starts a session by itself.</li>
-        <li>Watch the reward here while it runs.</li>
-      </ol>
-      <ButtonLink to="/keys">Create an API key</ButtonLink>
     </Empty>
   );
 }

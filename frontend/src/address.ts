@@ -1,0 +1,25 @@
+// The page's address beyond the router, whose pages are all below one project: from no project into one, and out to the sign-in.
+import { useSyncExternalStore } from "react";
+import { baseOf } from "./api/project";
+
+const told = new Set<() => void>();
+
+function subscribe(onMove: () => void): () => void {
+  told.add(onMove);
+  window.addEventListener("popstate", onMove); // "Back" leads out of a project too
+  return () => {
+    told.delete(onMove);
+    window.removeEventListener("popstate", onMove);
+  };
+}
+
+/** What all paths of the router's links begin with: "/projects/<id>", or nothing. */
+export function useBase(): string {
+  return useSyncExternalStore(subscribe, () => baseOf(location.pathname));
+}
+
+/** Go to a whole path of this server, in place of the page that is shown. The data that was read stays. */
+export function replaceAddress(path: string): void {
+  history.replaceState(null, "", path);
+  for (const onMove of told) onMove();
+}

@@ -1,0 +1,27 @@
+// What evaluations of a run came to, set by set.
+import { useQuery } from "@tanstack/react-query";
+import { lastMeasuresQuery } from "../../../api/metrics";
+import { hasEnded } from "../../../api/sessions";
+import type { Session } from "../../../api/types";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty } from "../../../ui/panel";
+import { RunPage } from "../run-page";
+import { EvaluationsPanel } from "./evaluations-panel";
+
+export function EvalsPage() {
+  return <RunPage title="Evals" of={Evals} />;
+}
+
+function Evals({ session }: { session: Session }) {
+  const { data, error } = useQuery(lastMeasuresQuery(session.id, !hasEnded(session)));
+  if (!data) return error ? <ErrorNotice error={error} /> : <Loading />;
+  if (data.played.length === 0) {
+    return (
+      <Empty title="No evaluation yet">
+        <code>session.evaluate(agent, held_out_tasks)</code> plays tasks that are not trained; their mean reward then stands beside that of training.
+      </Empty>
+    );
+  }
+  return <EvaluationsPanel id={session.id} evaluations={data.played} />;
+}

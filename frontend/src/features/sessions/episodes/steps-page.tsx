@@ -1,0 +1,66 @@
+// Every step of a run in a row of its own, the newest first.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { stepsOf, stepsQuery } from "../../../api/metrics";
+import { hasEnded } from "../../../api/sessions";
+import type { Session, StepMetrics } from "../../../api/types";
+import { number, seconds } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty } from "../../../ui/panel";
+import { ShowOlder } from "../../../ui/show-older";
+import { cell, headCell, Table } from "../../../ui/table";
+import { RunPage } from "../run-page";
+import { stepPath } from "./places";
+
+const COLUMNS: readonly [name: string, value: (step: StepMetrics) => string][] = [
+  ["Reward", (step) => number(step.reward_mean)],
+  ["Spread", (step) => `± ${number(step.reward_std)}`],
+  ["Loss", (step) => number(step.loss)],
+  ["KL", (step) => number(step.kl_engine)],
+  ["Entropy", (step) => number(step.entropy)],
+  ["Gradient norm", (step) => number(step.grad_norm)],
+  ["Cut off", (step) => number(step.truncated)],
+  ["Answer length", (step) => number(step.completion_length_mean)],
+  ["Equal groups", (step) => `${number(step.groups_skipped)} of ${number(step.groups)}`],
+  ["Tokens", (step) => number(step.tokens_trained)],
+  ["Took", (step) => seconds(step.rollout_s + step.train_s + step.handover_s)],
+];
+const HEAD = [{ name: "Step" }, ...COLUMNS.map(([name]) => ({ name, right: true }))];
+
+export function StepsPage() {
+  return <RunPage title="Steps" of={Steps} />;
+}
+
+function Steps({ session }: { session: Session }) {
+  const query = useInfiniteQuery(stepsQuery(session.id, session.policy_version, !hasEnded(session)));
+  const steps = query.data?.pages.flatMap((page) => stepsOf(page).toReversed()) ?? [];
+  return (
+    <>
+      <ErrorNotice error={query.error} />
+      {query.isPending && <Loading isTable />}
+      {query.data && steps.length === 0 && <Empty title="No step yet">A step follows once {number(session.config.tasks_per_batch)} groups of {number(session.config.grpo_n)} episodes have ended.</Empty>}
+      {steps.length > 0 && (
+        <div className="rounded-lg border border-line bg-surface">
+          <Table label="Steps" head={HEAD}>
+            {steps.map((step) => (
+              <tr key={step.step} className="hover:bg-sunken">
+                <th scope="row" className={headCell}>
+                  <Link to={stepPath(session.id, step.step)} className="rounded text-accent hover:underline">
+                    {step.step}
+                  </Link>
+                </th>
+                {COLUMNS.map(([name, value]) => (
+                  <td key={name} className={`${cell} text-right`}>
+                    {value(step)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </Table>
+        </div>
+      )}
+      <ShowOlder query={query} />
+    </>
+  );
+}

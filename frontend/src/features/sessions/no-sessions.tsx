@@ -1,0 +1,16 @@
+// A project without a run, and the next step.
+import { ButtonLink } from "../../ui/button";
+import { Empty } from "../../ui/panel";
+
+export function NoSessions() {
+  return (
+    <Empty title="No session yet">
+      <ol className="mb-4 list-decimal space-y-1 pl-5 text-left">
+        <li>Create an API key and set it in your shell.</li>
+        <li>Paste the loop that comes with it: it starts a session by itself.</li>
+        <li>Watch the reward here while it runs.</li>
+      </ol>
+      <ButtonLink to="/keys">Create an API key</ButtonLink>
+    </Empty>
+  );
+}
