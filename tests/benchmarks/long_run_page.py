@@ -121,7 +121,7 @@ def main() -> None:
         try:
             server.start()
             client = signed_up(server)
-            url = f"{server.url}/sessions/{long_run(server, client, asked.steps, asked.others)}"
+            url = f"{server.url}/sessions/{long_run(server, client, asked.steps, asked.others)}/charts"
             browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=SWITCHES)
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             context.add_cookies(

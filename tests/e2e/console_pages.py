@@ -152,7 +152,7 @@ def sign_up(page: Page, email: str) -> None:
     )
     assert made.ok, made.text()
     page.goto("/")
-    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
 def sign_up_by_form(page: Page, email: str) -> None:
@@ -162,7 +162,7 @@ def sign_up_by_form(page: Page, email: str) -> None:
     page.get_by_label("E-mail").fill(email)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
-    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
 def create_session(page: Page, name: str) -> str:
@@ -172,6 +172,11 @@ def create_session(page: Page, name: str) -> str:
     page.get_by_role("button", name="Start session").click()
     page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
     return page.url.rsplit("/", 1)[1]
+
+
+def open_place(page: Page, name: str) -> None:
+    """A page of the run that is open, by the menu."""
+    page.get_by_role("navigation", name="Pages of the run").get_by_role("link", name=name, exact=True).click()
 
 
 def charted_steps(page: Page):

@@ -15,6 +15,7 @@ from e2e.console_pages import (
     charted_steps,
     create_session,
     make_key,
+    open_place,
     page,
     server,
     sign_up,
@@ -54,13 +55,15 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     expect(page.get_by_text("balances", exact=True)).to_be_visible()
 
     page.get_by_role("button", name="Export model").click()
+    open_place(page, "Checkpoints")
     page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 1")).click()
     link = page.get_by_role("link", name="model.safetensors").get_attribute("href")
     assert httpx.get(link, timeout=WITHIN_S).content == WEIGHTS
 
+    open_place(page, "Overview")
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop session").click()
-    expect(page.get_by_text("stopped", exact=True)).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("stopped", exact=True).first).to_be_visible()
 
 
 def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(page: Page, server: Server) -> None:
@@ -110,7 +113,7 @@ def test_another_users_session_does_not_exist(page: Page, browser: Browser, serv
     stranger = browser.new_context(base_url=server.url).new_page()
     sign_up(stranger, "eve@example.org")
     stranger.goto(f"/sessions/{session_id}")
-    expect(stranger.get_by_role("heading", name="There is no such session in this project")).to_be_visible()
+    expect(stranger.get_by_role("heading", name="There is no such session in your projects")).to_be_visible()
     expect(stranger.get_by_test_id("charts")).to_have_count(0)
     stranger.context.close()
 

@@ -60,7 +60,11 @@ def pages(run: Run) -> dict[str, str]:
         "run-step": f"{session}/steps/1/groups/mist",
         "run-step-episode": f"{session}/steps/1/groups/mist/episodes/{episode}?token=2",
         "run-read": f"{session}/episodes/{episode}",
-        "run-all-charts": f"{session}?open=policy,optimizer",
+        "run-charts": f"{session}/charts?open=policy,optimizer",
+        "run-steps": f"{session}/steps",
+        "run-evals": f"{session}/evals",
+        "run-checkpoints": f"{session}/checkpoints",
+        "run-settings": f"{session}/settings",
         "run-tasks": f"{session}/tasks?of=training&task=mist",
         "run-health": f"{session}/health",
         "no-run": "/sessions/ses_0000000000000000",
@@ -178,7 +182,7 @@ def test_no_dialog_and_nothing_of_an_operator_has_it(page: Page, run: Run) -> No
     assert len(paints) > 2 and set(paints) == {"rgba(0, 0, 0, 0)"}, "a place that no cell fills is no grey box"
     page.unroute("**/v1/capacity")
     page.unroute("**/v1/places")
-    page.goto(f"/sessions/{run.session_id}")
+    page.goto(f"/sessions/{run.session_id}/charts")
     settle(page)
     opened = {
         "palette": ("Go to", page.get_by_role("combobox", name="Go to or do")),

@@ -62,7 +62,7 @@ def test_a_second_factor_is_switched_on_asked_for_and_signed_out_of_everywhere(p
     expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
     page.get_by_label("Code").fill(code_of(secret, later=1))
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
     open_account(page, "ada@example.org")
     entries = page.get_by_role("region", name="Recent sign-ins and changes").get_by_role("listitem")
     expect(entries.first).to_contain_text(re.compile(r"^sign in.*Chrome.*127\.0\.0\.1"))

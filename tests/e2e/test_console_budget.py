@@ -44,7 +44,7 @@ def test_the_page_of_a_long_run_asks_for_little_and_holds_little(run: Run, long_
         page, answers, channels = fresh.new_page(), list[Response](), list[str]()
         page.on("response", lambda answer: answers.append(answer))
         page.on("websocket", lambda socket: channels.append(socket.url))
-        page.goto(f"{run.api.base_url.copy_with(path=long_run)}?open=optimizer,answers,batches,speed")
+        page.goto(f"{run.api.base_url.copy_with(path=long_run)}/charts?open=optimizer,answers,batches,speed")
         charts = page.get_by_test_id("charts")
         expect(charts).to_have_attribute("data-steps", re.compile("^[1-9]"))
         expect(page.get_by_role("list", name="Marks on the charts")).to_be_visible()

@@ -5,6 +5,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from e2e.console_pages import open_place
 from e2e.ended_run import HOSTILE, Played, Run, photograph
 from e2e.loop_server import BASE_MODEL, LoopServer, until
 from e2e.playing import execute_agent, play
@@ -224,7 +225,7 @@ def test_the_answers_of_a_group_begin_at_the_token_where_they_part(run: Run) -> 
 
 def test_a_click_on_a_curve_leads_to_its_step_and_its_axis_is_in_the_address(run: Run) -> None:
     page = run.page
-    page.goto(f"/sessions/{run.session_id}")
+    page.goto(f"/sessions/{run.session_id}/charts")
     page.get_by_label("Logarithmic").click()
     expect(page).to_have_url(re.compile(r"\?y=log$"))
     expect(page.get_by_label("Logarithmic")).to_be_checked()
@@ -236,6 +237,10 @@ def test_a_click_on_a_curve_leads_to_its_step_and_its_axis_is_in_the_address(run
 def test_evaluations_are_read_by_version_and_by_task(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")
+    expect(
+        page.get_by_role("img", name=re.compile(r"^Reward by step; .*training .*, held-out 0\.4375"))
+    ).to_be_visible()
+    open_place(page, "Evals")
     evaluation = page.get_by_role("region", name="Evaluation held-out")
     expect(evaluation).to_contain_text("Step 1: reward 0.4375 ± 0.25 (0.375 at step 0), success 50 %, 8 episodes")
     expect(evaluation).to_contain_text("reward/format 0.5")
@@ -243,9 +248,6 @@ def test_evaluations_are_read_by_version_and_by_task(run: Run) -> None:
     expect(tasks).to_have_count(3)
     expect(tasks.nth(1)).to_contain_text("<script>document.title='owned'</script>⟨U+202E⟩evil0.50.125± 0.254")  # worst
     expect(tasks.nth(2)).to_contain_text("mist0.250.75± 0.254")
-    expect(
-        page.get_by_role("img", name=re.compile(r"^Reward by step; .*training .*, held-out 0\.4375"))
-    ).to_be_visible()
     evaluation.scroll_into_view_if_needed()
     photograph(page, "evaluations")
 
@@ -324,6 +326,7 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
+    open_place(page, "Settings")
     page.get_by_role("button", name="Edit name, tags, notes").click()
     page.get_by_role("textbox", name="Tags").fill("kept, a|b")
     page.get_by_role("button", name="Save").click()
@@ -334,6 +337,7 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     expect(page.get_by_role("dialog")).to_have_count(0)
     notes = page.get_by_role("region", name="Notes")
     expect(notes.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil")).to_be_visible()
+    open_place(page, "Overview")
     page.get_by_role("link", name="sweep 3").click()
     expect(page).to_have_url(re.compile("tag=sweep"))
     expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(2)

@@ -189,10 +189,14 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
 def test_no_page_is_wider_than_the_window(page: Page) -> None:
     sign_up(page, "barbara.of.a.long.name.indeed@example.org")
     places = page.get_by_role("navigation", name="Main").get_by_role("link")
-    expect(places).to_have_count(8)
+    names = places.all_inner_texts()
+    assert {"Home", "Compare", "Capacity", "Alert rules"} <= set(names)
     for width in (360, 820, 1280):
         page.set_viewport_size({"width": width, "height": 800})
-        for place in places.all():
+        for name in names:
+            place = places.filter(has_text=re.compile(f"^{name}$"))
+            if width < 1024:
+                page.get_by_role("button", name="Menu").click()
             place.click()
             expect(place).to_have_attribute("aria-current", "page")
             expect(page.get_by_text("Loading…")).to_have_count(0)
@@ -202,7 +206,7 @@ def test_no_page_is_wider_than_the_window(page: Page) -> None:
 def test_a_rule_of_alerts_is_made_changed_and_deleted(page: Page) -> None:
     sign_up(page, "ruth@example.org")
     page.get_by_role("button", name="Alerts").click()
-    page.get_by_role("link", name="Alert rules").click()
+    page.get_by_role("dialog", name="Alerts").get_by_role("link", name="Alert rules").click()
     expect(page.get_by_text("No rule yet")).to_be_visible()
     page.get_by_role("button", name="New rule").click()
     page.get_by_label("Name").fill("Too low")

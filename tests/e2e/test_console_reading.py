@@ -169,7 +169,7 @@ def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) ->
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/v1/sessions/ses_0" in request.url else None)
     page.goto("/sessions/ses_0000000000000000")
-    expect(page.get_by_role("heading", level=1, name="There is no such session in this project")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="There is no such session in your projects")).to_be_visible()
     first = len(asked)
     page.wait_for_timeout(5_000)  # two intervals of the query that a live session is asked by
     assert len(asked) == first

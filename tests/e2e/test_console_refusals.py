@@ -30,6 +30,11 @@ READS = {
     "/sessions/{id}/episodes/{episode}": r"/timelines\?",
     "/sessions/{id}/steps/1": r"/v1/sessions/ses_\w+/steps/1$",
     "/sessions/{id}/tasks": r"/episodes\?",
+    "/sessions/{id}/charts": r"/v1/sessions/ses_\w+$",
+    "/sessions/{id}/steps": r"/metrics\?",
+    "/sessions/{id}/evals": r"/events\?",
+    "/sessions/{id}/checkpoints": r"/checkpoints$",
+    "/sessions/{id}/settings": r"/v1/sessions/ses_\w+$",
     "/sessions/{id}/health": r"/(logs|events|resources)(\?|$)",
     "/compare?runs={id}": r"/v1/sessions/ses_\w+$",
     "/serving": r"/v1/sessions\?",
@@ -156,7 +161,7 @@ def test_a_sign_in_that_has_expired_leads_to_the_sign_in_page_and_back(page: Pag
     page.context.clear_cookies()
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Members").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"/signin\?next=%2Fmembers$"))
+    expect(page).to_have_url(re.compile(r"/signin\?next=%2Fprojects%2Fprj_\w+%2Fmembers$"))
 
 
 def test_an_id_of_nobody_leads_on(page: Page, run: Run) -> None:

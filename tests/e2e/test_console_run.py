@@ -30,7 +30,7 @@ def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every
     sign_up(page, "sonia@example.org")
     session_id = make_session(page, "smooth")
     played = Played(page)
-    page.goto(f"/sessions/{session_id}")
+    page.goto(f"/sessions/{session_id}/charts")
     steps = json.loads(QUICKSTART.read_text())
     edges = {"entropy": 1e300, "kl_engine": 5e-324, "clip_fraction": -1.7e308, "kl_before": 0.1}
     played.send(*(metric(**step) for step in steps), *(metric(9 + at, **edges) for at in range(20)))
@@ -61,7 +61,7 @@ def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every
 
 def test_the_slider_counts_each_key(page: Page) -> None:
     sign_up(page, "keyla@example.org")
-    page.goto(f"/sessions/{make_session(page, 'keys')}")
+    page.goto(f"/sessions/{make_session(page, 'keys')}/charts")
     slider = page.get_by_role("slider", name="Smoothing")
     slider.focus()
     for _ in range(10):
@@ -75,7 +75,7 @@ def test_the_slider_counts_each_key(page: Page) -> None:
 def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reload(page: Page) -> None:
     sign_up(page, "fiona@example.org")
     session_id = make_session(page, "folding")
-    page.goto(f"/sessions/{session_id}?y=log")
+    page.goto(f"/sessions/{session_id}?y=log")  # where the charts were before they had a page
     charts = page.get_by_test_id("charts").get_by_role("img")
     expect(charts).to_have_count(5)
     rate = page.get_by_role("img", name=re.compile("^Learning rate"))
@@ -130,7 +130,7 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
     sign_up(page, "mark@example.org")
     session_id = make_session(page, "marked")
     played = Played(page)
-    page.goto(f"/sessions/{session_id}")
+    page.goto(f"/sessions/{session_id}/charts")
     evaluation = {
         "name": "held out",
         "step": 12,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from e2e.console_pages import Server, browser, create_session, page, pages_need, sign_up
+from e2e.console_pages import Server, browser, create_session, open_place, page, pages_need, sign_up
 from e2e.loop_server import BASE_MODEL, LoopServer, until
 from playwright.sync_api import Page, expect
 
@@ -145,8 +145,10 @@ def test_a_checkpoint_is_trained_further_from_its_row_with_the_options_of_its_ru
     expect(page.get_by_text("waiting for episodes").first).to_be_visible(timeout=RUNTIME_MS)
     page.goto(f"/sessions/{first}")
     page.get_by_role("button", name="Export model").click()
+    open_place(page, "Checkpoints")
     expect(page.get_by_text("committed", exact=True)).to_be_visible(timeout=RUNTIME_MS)
     stop(page, first)
+    open_place(page, "Checkpoints")
     page.get_by_role("button", name="Files of the model checkpoint of step 0").click()
     page.get_by_role("link", name="Train further from here").click()
     chosen = page.get_by_label("Base model", exact=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pyarrow.parquet as parquet
 import pytest
-from e2e.console_pages import Server, browser, charted_steps, make_key, page, pages_need, sign_up
+from e2e.console_pages import Server, browser, charted_steps, make_key, open_place, page, pages_need, sign_up
 from e2e.loop_server import BASE_MODEL, LoopServer
 from e2e.playing import play
 from playwright.sync_api import Page, expect
@@ -127,13 +127,15 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     state = lambda name: page.locator("main").get_by_text(name, exact=True).first  # noqa: E731
     expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
     expect(state("ready")).to_be_visible(timeout=RUNTIME_MS)
-    expect(page.get_by_role("region", name="Budget")).to_contain_text("0 of 2")
     expect(page.get_by_text("strictly on-policy")).to_be_visible()
-
+    open_place(page, "Settings")
+    expect(page.get_by_role("region", name="Budget")).to_contain_text("0 of 2")
     page.get_by_role("button", name="Download episodes").click()
     expect(page.get_by_role("region", name="Archive").get_by_role("alert")).to_contain_text("archived yet")
     play_batches(server, secret, session_id, 1)
+    open_place(page, "Overview")
     expect(charted_steps(page)).to_have_attribute("data-steps", "1")
+    open_place(page, "Settings")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download batch").click()
     header = json.loads(saved.value.path().read_text().splitlines()[0])
@@ -143,6 +145,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     page.get_by_role("button", name="Download batch").click()
     expect(page.get_by_role("region", name="Batches").get_by_role("alert")).to_contain_text("no batch 99")
 
+    open_place(page, "Overview")
     queue_and_watch(page, server, secret, session_id)
     page.get_by_role("tab", name="Runtime log").click()
     expect(page.get_by_label("Runtime log", exact=True).last).to_contain_text(re.compile(r"\w"))
@@ -153,8 +156,11 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     confirm(page, "Suspend", "Suspend session")
     expect(state("suspended")).to_be_visible(timeout=RUNTIME_MS)
     expect(page.get_by_role("button", name="Suspend", exact=True)).to_have_count(0)
+    open_place(page, "Checkpoints")
     keep_and_remove_checkpoints(page)
+    open_place(page, "Settings")
     download_episodes(page, session_id, 4)
+    open_place(page, "Overview")
     shot(page, "suspended")
     confirm(page, "Resume", "Resume session")
     expect(state("ready")).to_be_visible(timeout=RUNTIME_MS)
@@ -163,7 +169,9 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     expect(page.get_by_text("Ended by its budget")).to_be_visible(timeout=RUNTIME_MS)
     expect(page.get_by_text("Limit on steps: 2 steps used of 2 steps.")).to_be_visible()
     expect(state("stopped")).to_be_visible(timeout=RUNTIME_MS)
+    open_place(page, "Checkpoints")
     expect(page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 2"))).to_be_visible()
+    open_place(page, "Overview")
     shot(page, "ended")
     read_alerts(page)
     confirm(page, "Delete", "Delete session")

@@ -27,7 +27,7 @@ def test_an_ended_run_shows_its_phases_its_machine_and_its_log(run: Run) -> None
 
 def test_somebody_without_an_account_reads_a_run_by_its_link_until_it_is_revoked(run: Run) -> None:
     page = run.page
-    page.goto(f"/sessions/{run.session_id}")
+    page.goto(f"/sessions/{run.session_id}/settings")
     panel = page.get_by_role("region", name="Public links")
     panel.get_by_role("button", name="Make a link").click()
     address = panel.locator("pre").inner_text()

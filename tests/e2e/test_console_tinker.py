@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from e2e.console_pages import Server, browser, make_key, page, pages_need, sign_up
+from e2e.console_pages import Server, browser, make_key, open_place, page, pages_need, sign_up
 from e2e.loop_server import BASE_MODEL, ROOT, LoopServer
 from playwright.sync_api import Page, Request, Response, expect
 
@@ -88,12 +88,15 @@ def look_at_it(page: Page) -> None:
     expect(constant.filter(has_text="Learning rate")).to_contain_text("1e-4")
     page.get_by_label("Model of the curves").select_option(label="train:1")
     expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 1"))).to_be_visible()
+    open_place(page, "Checkpoints")
     checkpoints = page.get_by_role("region", name="Checkpoints")
     expect(checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))).to_be_visible()
     copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker:"))
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copy.first.click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")
+    open_place(page, "Overview")
+    expect(models).to_have_count(3)
     main = page.get_by_role("main")
     for absent in (
         "Ready for episodes",
@@ -109,7 +112,7 @@ def look_at_it(page: Page) -> None:
     for name in ("Export model", "Run again"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     places = page.get_by_role("navigation", name="Pages of the run").get_by_role("link")
-    expect(places).to_have_text(["Health"])
+    expect(places).to_have_text(["Overview", "Checkpoints", "Health", "Settings"])
     page.wait_for_timeout(6_000)  # what is asked again has been asked again
     assert (refused, said) == ([], [])
     assert [url for url in asked if re.search(r"/(episodes|accounting|groups|tasks|metrics\?x)", url)] == []

@@ -66,7 +66,7 @@ def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(run: Run
     page.keyboard.press("ArrowRight")
     expect(failed).to_have_count(0)
 
-    translated(page, base, re.compile("."), **how)
+    translated(page, f"{base}/charts", "Charts", **how)
     page.get_by_role("button", name="Optimizer").click()
     page.get_by_role("combobox", name=re.compile("^Over")).select_option("tokens")
     page.get_by_role("button", name=re.compile("^Show all")).first.click()
@@ -82,7 +82,12 @@ def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(run: Run
         page.get_by_role("navigation", name="Main").get_by_role("link", name=place).click()
         page.wait_for_load_state("networkidle")
     for path, heading in (
+        (base, "."),
         (f"{base}/steps/1", "."),
+        (f"{base}/steps", "Steps"),
+        (f"{base}/evals", "Evals"),
+        (f"{base}/checkpoints", "Checkpoints"),
+        (f"{base}/settings", "Settings"),
         (f"{base}/tasks", "Tasks"),
         (f"{base}/health", "Health"),
         ("/home", "Home"),

@@ -40,7 +40,7 @@ export const RewardPanel = memo(function RewardPanel({ session, record: { steps,
           <Notice tone="warn" title={nothing} />
         </div>
       )}
-      <div data-testid="reward" data-steps={steps.length}>
+      <div data-testid="charts" data-steps={steps.length}>
         <Chart title="Reward" {...drawn} linkOf={linkOf} isLoading={isLoading} placeholder={session.policy_version > 0 ? "No steps are kept" : "No step yet"} height={220} />
       </div>
     </Panel>

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { viewOf, withView } from "./view-parts";
+import { hasChartParts, viewOf, withView } from "./view-parts";
 
 test("a view is what an address says of the charts, in one order, and nothing else", () => {
   expect(viewOf(new URLSearchParams("open=speed&other=1&x=time&smooth="))).toBe("x=time&open=speed");
@@ -20,4 +20,9 @@ test("the server keeps the same parts", () => {
   const all = new URLSearchParams(kept.map((name) => [name, "1"]));
   expect(kept.length).toBeGreaterThan(0);
   expect([...new URLSearchParams(viewOf(all)).keys()]).toEqual(kept);
+});
+
+test("an address with a part of the charts is of their page", () => {
+  expect(["smooth=0.6", "x=tokens", "zoom=1~2", "open=speed", "y=log"].every((part) => hasChartParts(new URLSearchParams(part)))).toBe(true);
+  expect(hasChartParts(new URLSearchParams("token=2"))).toBe(false);
 });

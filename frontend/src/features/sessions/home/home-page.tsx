@@ -70,7 +70,7 @@ export function HomePage() {
             <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
           </Panel>
           <Panel title="Newest runs" actions={<Link to="/sessions" className="rounded text-xs text-accent underline underline-offset-2">All</Link>}>
-            <Lines page={newest.data?.pages[0]} error={newest.error} none="No session yet." text={(one) => one.state} />
+            <Lines page={newest.data?.pages[0]} error={newest.error} none="None yet." text={(one) => one.state} />
           </Panel>
           <Week />
         </div>
