@@ -161,10 +161,18 @@ def delivery_view(delivery: Delivery) -> DeliveryView:
     return DeliveryView.model_validate(delivery, from_attributes=True)
 
 
-def session_list_view(sessions: Sequence[Session], next_cursor: str | None) -> SessionList:
-    """One page of sessions. The queue, which may be long, is looked at once for all of them."""
+def session_list_view(
+    sessions: Sequence[Session], next_cursor: str | None, measures: Mapping[str, dict[str, float]] | None = None
+) -> SessionList:
+    """One page of sessions. The queue, which may be long, is looked at once for all of them.
+
+    ``measures``: those of each session's last step, by its id, where they are asked for.
+    """
     found = queue_look(sessions)
-    return SessionList(items=[_session_view(session, found) for session in sessions], next_cursor=next_cursor)
+    items = [_session_view(session, found) for session in sessions]
+    if measures is not None:
+        items = [item.model_copy(update={"measures": measures.get(item.id, {})}) for item in items]
+    return SessionList(items=items, next_cursor=next_cursor)
 
 
 def session_view(session: Session) -> SessionView:
@@ -234,6 +242,7 @@ def checkpoint_view(checkpoint: Checkpoint) -> CheckpointView:
         pinned=checkpoint.pinned,
         failure=checkpoint.failure,
         tinker_path=checkpoint.tinker.path if hasattr(checkpoint, "tinker") else None,
+        public=hasattr(checkpoint, "tinker") and checkpoint.tinker.public,
         created_at=checkpoint.created_at,
         committed_at=checkpoint.committed_at,
     )

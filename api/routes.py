@@ -80,6 +80,7 @@ from tinkerscript.wire.episodes import (
     EpisodeBegun,
     EpisodeExport,
     EpisodeList,
+    EpisodeNeighbours,
     EpisodesHeartbeatResult,
     EpisodesRescored,
     EpisodeView,
@@ -220,6 +221,7 @@ route("GET", EPISODE, trajectories.episode_get, sessions_read, EpisodeView)
 route("DELETE", EPISODE, trajectories.episode_erase, sessions_write, None, status=204)
 route("PATCH", EPISODE + "/annotation", trajectories.episode_annotate, sessions_write, AnnotationList)
 route("GET", EPISODE + "/calls", trajectories.episode_calls, sessions_read, EpisodeCalls)
+route("GET", EPISODE + "/neighbours", trajectories.episode_neighbours, sessions_read, EpisodeNeighbours)
 route("GET", EPISODE + "/timelines", trajectories.episode_timelines, sessions_read, EpisodeTimelines)
 route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, limit_bytes=LARGE)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)

@@ -4,6 +4,7 @@ from api.presenters import checkpoint_view
 from api.rest.requests import ApiRequest
 from console.sessions.checkpoints import checkpoints, removal, retention
 from console.tinker import lineage
+from console.tinker.checkpoints import named_publish
 from tinkerscript.wire.checkpoints import (
     CheckpointCreate,
     CheckpointDownload,
@@ -38,9 +39,13 @@ def checkpoint_get(request: ApiRequest, session_id: str, checkpoint_id: str) -> 
 def checkpoint_update(
     request: ApiRequest, session_id: str, checkpoint_id: str, body: CheckpointUpdate
 ) -> CheckpointView:
-    """Pin a checkpoint, so that it is kept whatever its age, or let it go."""
-    ids = {"session_id": session_id, "checkpoint_id": checkpoint_id}
-    return checkpoint_view(retention.checkpoint_pin(project=request.auth.project, pinned=body.pinned, **ids))
+    """Pin a checkpoint, so that it is kept whatever its age, or let it go; publish one of a tinker client."""
+    where = {"project": request.auth.project, "session_id": session_id, "checkpoint_id": checkpoint_id}
+    if body.public is not None:
+        named_publish(checkpoint=checkpoints.checkpoint_get(**where), public=body.public)
+    if body.pinned is not None:
+        retention.checkpoint_pin(pinned=body.pinned, **where)
+    return checkpoint_view(checkpoints.checkpoint_get(**where))
 
 
 def checkpoint_delete(request: ApiRequest, session_id: str, checkpoint_id: str) -> None:

@@ -8,7 +8,7 @@ from console.tinker import calls
 from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
 from tinkerscript.wire.sessions import SessionView
 from tinkerscript.wire.tinker.messages import LoraOptions
-from tinkerscript.wire.tinker.runs import ModelCalls, TinkerModelView, TinkerRun
+from tinkerscript.wire.tinker.runs import ModelCalls, TinkerModelView, TinkerRun, TinkerSamplerView
 
 
 def serving_create(request: ApiRequest, body: ServingCreate) -> SessionView:
@@ -30,13 +30,24 @@ def tinker_run_get(request: ApiRequest, session_id: str) -> TinkerRun:
     """What a session of the tinker client has: its models, with their steps and learning rates."""
     session = selectors.session_get(project=request.auth.project, session_id=session_id)
     client = calls.tinker_runtime_get(session=session).tinker_session
+    newest, samplers = calls.samplers_newest(session=session)
     return TinkerRun(
         tinker_session_id=client.id,
         sdk_version=client.sdk_version,
         tags=client.tags,
         user_metadata=client.user_metadata,
         finished=client.finished["type"] if client.finished else None,
-        samplers=calls.samplers_count(session=session),
+        samplers=samplers,
+        newest_samplers=[
+            TinkerSamplerView(
+                id=sampler.id,
+                base_model=sampler.base_model,
+                model_path=sampler.model_path or None,
+                created_at=sampler.created_at,
+            )
+            for sampler in newest
+        ],
+        tokens=calls.tokens_count(session=session),
         models=[
             TinkerModelView(
                 id=model.id,
@@ -59,4 +70,11 @@ def model_calls(request: ApiRequest, session_id: str, model_id: str, query: Call
     """What the calls of a model returned, put together to as many points as are asked for, with their extremes."""
     session = selectors.session_get(project=request.auth.project, session_id=session_id)
     calls.tinker_runtime_get(session=session)
-    return calls.model_calls(session=session, model_id=model_id, kind=query.kind, points=query.points)
+    return calls.model_calls(
+        session=session,
+        model_id=model_id,
+        kind=query.kind,
+        points=query.points,
+        first=query.number_from,
+        last=query.number_to,
+    )

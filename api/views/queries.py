@@ -102,6 +102,12 @@ class EpisodeQuery(EpisodeFilterQuery, PageQuery):
     sort: EpisodeSort | None = Field(None, description="newest, if absent.")
 
 
+class NeighboursQuery(EpisodeFilterQuery):
+    """The list that the episode is looked for in."""
+
+    sort: EpisodeSort = EpisodeSort.NEWEST
+
+
 class NearestQuery(Query):
     """The two versions that are compared."""
 
@@ -179,6 +185,7 @@ class SessionQuery(PageQuery):
     until: Time | None = Field(None, description="Only those created before this time.")
     sort: SessionSort = SessionSort.NEWEST
     reverse: bool = Field(False, description="The other way round; those without what is sorted by stay last.")
+    measures: bool = Field(False, description="Each with the measures of its last step.")
 
 
 class LogQuery(Query):
@@ -226,6 +233,8 @@ class CallsQuery(Query):
 
     kind: CallKind = Field("forward_backward", description="Calls of this kind.")
     points: int = Field(1000, ge=1, le=5000, description="Calls beyond this number are put together.")
+    number_from: int | None = Field(None, ge=1, le=2**53, description="Only calls from this number on.")
+    number_to: int | None = Field(None, ge=1, le=2**53, description="Only calls up to this number.")
 
 
 class MetricQuery(Query):

@@ -48,7 +48,7 @@ def base_model_list(request: ApiRequest) -> BaseModelList:
 
 def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
     """The project's sessions, newest first if not sorted otherwise."""
-    found = selectors.session_list(
+    sessions, more = selectors.session_list(
         project=request.auth.project,
         cursor=query.cursor,
         limit=query.limit,
@@ -64,7 +64,8 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         sort=query.sort,
         reverse=query.reverse,
     )
-    return session_list_view(*found)
+    measures = live.last_measures(session_ids=[session.id for session in sessions]) if query.measures else None
+    return session_list_view(sessions, more, measures)
 
 
 def session_create(request: ApiRequest, body: SessionCreate) -> SessionView:

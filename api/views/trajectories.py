@@ -20,6 +20,7 @@ from api.views.queries import (
     EpisodeQuery,
     GroupQuery,
     NearestQuery,
+    NeighboursQuery,
     PageQuery,
     TimelinesQuery,
 )
@@ -33,7 +34,7 @@ from console.sessions.episodes.pages import calls_page
 from console.sessions.models import EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
-from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
+from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate, EpisodeNeighbours
 from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.facets import EpisodeFacets, bound_of
 from tinkerscript.wire.reading.nearest import NearestPlays
@@ -69,6 +70,20 @@ def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) 
         from_version=query.from_version,
         to_version=query.to_version,
     )
+
+
+def episode_neighbours(
+    request: ApiRequest, session_id: str, episode_id: str, query: NeighboursQuery
+) -> EpisodeNeighbours:
+    """What stands before and after an episode in the list of those that match, however long the list is."""
+    previous, following = selectors.episode_neighbours(
+        project=request.auth.project,
+        session_id=session_id,
+        episode_id=episode_id,
+        only=_filter(query),
+        sort=query.sort,
+    )
+    return EpisodeNeighbours(previous=previous, next=following)
 
 
 async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:

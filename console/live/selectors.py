@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 
 from console.errors import InvalidRequest
@@ -37,6 +37,22 @@ def event_list(
         records = records.filter(IS_MARK)
     events = [_event(record) for record in records[:limit]]
     return events[::-1] if newest else events
+
+
+def last_measures(*, session_ids: Collection[str]) -> dict[str, dict[str, float]]:
+    """The measures of the last step of each of these sessions, by the names of columns; of one without a step none.
+
+    The caller has checked that the sessions are the reader's.
+    """
+    steps = EventRecord.objects.filter(session_id=OuterRef("session_id"), kind=EventKind.METRIC).order_by("-id")
+    last = EventRecord.objects.filter(session_id__in=session_ids, id=Subquery(steps.values("id")[:1]))
+    return {session_id: _measures(data) for session_id, data in last.values_list("session_id", "data")}
+
+
+def _measures(step: Step) -> dict[str, float]:
+    own = {OWN + name: value for name, value in (step.get("metrics") or {}).items()}
+    known = {name: step[name] for name in MEASURES if name in step}
+    return {name: value for name, value in (known | own).items() if isinstance(value, int | float)}
 
 
 def marks_spread(*, session_id: str, after: int, limit: int) -> EventPage:

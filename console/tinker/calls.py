@@ -4,16 +4,17 @@ bounded length."""
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from django.db.models import F, QuerySet
+from django.db.models import F, QuerySet, Sum
 
 from console.errors import NotFound
 from console.sessions.models import Session
-from console.tinker.models import TinkerCall, TinkerModel, TinkerRuntime
+from console.tinker.models import TinkerCall, TinkerModel, TinkerRuntime, TinkerSampler
 from tinkerscript.wire.reading.points import buckets
-from tinkerscript.wire.tinker.runs import CallColumn, ModelCalls
+from tinkerscript.wire.tinker.runs import CallColumn, ModelCalls, TinkerTokenCounts
 from tinkerscript.wire.tinker.work import CallColumns, CallKind
 
 CALLS_KEPT = 20_000  # of a model: the newest
+SAMPLERS_SHOWN = 50
 STEP: CallKind = "optim_step"
 
 
@@ -75,14 +76,32 @@ def session_models(*, session: Session) -> QuerySet[TinkerModel]:
     return session.tinker_models.order_by("number")
 
 
-def samplers_count(*, session: Session) -> int:
-    """How many sampling sessions of a base model or of a path it has."""
-    return session.tinker_samplers.count()
+def samplers_newest(*, session: Session) -> tuple[list[TinkerSampler], int]:
+    """The newest of its sampling sessions of a base model or of a path, and how many there are."""
+    samplers = session.tinker_samplers.order_by("-number")
+    return list(samplers[:SAMPLERS_SHOWN]), samplers.count()
 
 
-def model_calls(*, session: Session, model_id: str, kind: CallKind, points: int) -> ModelCalls:
-    """Calls of one kind as at most ``points`` points. Raises NotFound for a model of another
-    session."""
+def tokens_count(*, session: Session) -> TinkerTokenCounts:
+    """All tokens that its runtimes reported."""
+    names = list(TinkerTokenCounts.model_fields)
+    sums = session.tinker_tokens.aggregate(**{name: Sum(name) for name in names})
+    return TinkerTokenCounts(**{name: sums[name] or 0 for name in names})
+
+
+def model_calls(
+    *,
+    session: Session,
+    model_id: str,
+    kind: CallKind,
+    points: int,
+    first: int | None = None,
+    last: int | None = None,
+) -> ModelCalls:
+    """Calls of one kind, those numbered ``first`` to ``last``, as at most ``points`` points.
+
+    Raises NotFound for a model of another session.
+    """
     model = session.tinker_models.filter(id=model_id).first()
     if model is None:
         raise NotFound("There is no such model in this session.")
@@ -95,15 +114,19 @@ def model_calls(*, session: Session, model_id: str, kind: CallKind, points: int)
         if each == kind:
             rows.append((steps, tokens, measures))
     in_all = {STEP: model.steps, "forward_backward": model.calls_in_all}.get(kind, len(rows))
+    before = in_all - len(rows)  # that are kept no more
+    begin = max(0, (first or 1) - 1 - before)
+    rows = rows[begin : None if last is None else max(0, last - before)]
     stretches = buckets(len(rows), points)
     ends = [stretch.stop - 1 for stretch in stretches]
     names = sorted({name for _, _, measures in rows for name in measures})
     return ModelCalls(
-        numbers=[in_all - len(rows) + end + 1 for end in ends],
+        numbers=[before + begin + end + 1 for end in ends],
         steps=[rows[end][0] for end in ends],
         tokens=[rows[end][1] for end in ends],
         columns={name: _column([measures.get(name) for _, _, measures in rows], stretches) for name in names},
         calls_in_all=in_all,
+        calls_within=len(rows),
     )
 
 

@@ -138,6 +138,16 @@ def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
     rows.update(public=public)
 
 
+def named_publish(*, checkpoint: Checkpoint, public: bool) -> None:
+    """The same for a checkpoint of a session. Raises InvalidRequest for one that no client named, Conflict."""
+    named = TinkerCheckpoint.objects.filter(checkpoint=checkpoint).select_related("model").first()
+    if named is None:
+        raise InvalidRequest("Only a checkpoint that a tinker client named can be published.")
+    if public and checkpoint.state != CheckpointState.COMMITTED:
+        raise Conflict("This checkpoint is not committed yet.", hint="Publish it once it is.")
+    checkpoint_publish(checkpoint=named, public=public)
+
+
 def checkpoint_files(checkpoint: Checkpoint) -> list[StoredFile]:
     """Its files as a runtime reads them."""
     return [stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]

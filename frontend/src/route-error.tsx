@@ -1,5 +1,5 @@
 // What stands in place of a page that could not be shown: its code did not arrive, or it failed; which of them, and by what.
-import { Component, type ReactNode } from "react";
+import { Component, useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "react-router";
 import { Button } from "./ui/button";
 import { CopyBlock } from "./ui/copy";
@@ -32,7 +32,31 @@ class Boundary extends Component<BoundaryProps, { error: unknown }> {
   }
 }
 
+const LOOK_MS = 3_000;
+
+/** Loads the page again once the server, which was away, answers; not where it answers all the time. */
+function useReturn(isLost: boolean): void {
+  useEffect(() => {
+    if (!isLost) return;
+    let wasAway = !navigator.onLine;
+    const look = async () => {
+      const isThere = await fetch("/healthz").then((response) => response.ok, () => false);
+      if (isThere && wasAway) location.reload();
+      wasAway ||= !isThere;
+    };
+    const soon = () => void look();
+    const timer = setInterval(soon, LOOK_MS);
+    addEventListener("online", soon);
+    soon();
+    return () => {
+      clearInterval(timer);
+      removeEventListener("online", soon);
+    };
+  }, [isLost]);
+}
+
 function RouteError({ error }: { error: unknown }) {
+  useReturn(isLoadError(error));
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   const isLoad = isLoadError(error);
   return (
@@ -40,7 +64,7 @@ function RouteError({ error }: { error: unknown }) {
       <Notice tone="bad" title={isLoad ? "This page could not be loaded." : "This page failed."}>
         <p className="mb-3">
           {isLoad
-            ? "Check that you are online and that the server runs. If it was just upgraded, reloading is enough."
+            ? "It comes by itself once you are online and the server answers. If the server was just upgraded, reload."
             : "The console has a fault: nothing of the run is lost. Reload; if it fails again, report the error below with the address of the page."}
         </p>
         <p className="mb-3 font-mono text-xs wrap-anywhere">{text}</p>

@@ -15,7 +15,7 @@ import { PaletteOpener } from "./palette-opener";
 import { RouteErrorBoundary } from "./route-error";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
-import { OfflineBar } from "./ui/offline-bar";
+import { ConnectionBar, HasConnectionBar } from "./ui/connection-bar";
 import { Empty } from "./ui/panel";
 import { runIn } from "./run-in";
 import { placesFor, Sidebar } from "./sidebar";
@@ -40,46 +40,48 @@ export function Shell() {
   if (base === "" && project) return <Elsewhere to={inProject(project.id, here.pathname + here.search + here.hash)} />;
   const run = runIn(here.pathname);
   return (
-    <div className="min-h-screen">
-      <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
-        Skip to content
-      </a>
-      <header className="print:hidden border-b border-line bg-surface">
-        <div className="flex h-12 items-center gap-x-3 px-4">
-          <Link to="/home" aria-label="TinkerScript, home" className="flex rounded">
-            <Wordmark compact />
-          </Link>
-          <div className="flex min-w-0 flex-1 items-center justify-end">
-            <AlertCenter />
-            <PaletteOpener account={account} pages={placesFor(account)} />
-            <AccountMenu email={account.email} invited={account.invitations.length > 0} />
+    <HasConnectionBar value={true}>
+      <div className="min-h-screen">
+        <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
+          Skip to content
+        </a>
+        <header className="print:hidden border-b border-line bg-surface">
+          <div className="flex h-12 items-center gap-x-3 px-4">
+            <Link to="/home" aria-label="TinkerScript, home" className="flex rounded">
+              <Wordmark compact />
+            </Link>
+            <div className="flex min-w-0 flex-1 items-center justify-end">
+              <AlertCenter />
+              <PaletteOpener account={account} pages={placesFor(account)} />
+              <AccountMenu email={account.email} invited={account.invitations.length > 0} />
+            </div>
           </div>
-        </div>
-      </header>
-      <OfflineBar />
-      <Toaster />
-      {isOut && <SignInAgain email={account.email} />}
-      <div className="lg:flex">
-        <Sidebar account={account} />
-        <main id="content" className="mx-auto max-w-[96rem] min-w-0 flex-1 px-6 py-6 print:p-0">
-          {base !== "" && !project ? (
-            <NoProject account={account} />
-          ) : (
-            <RouteErrorBoundary>
-              <Suspense fallback={<Loading />}>
-                {run ? (
-                  <RunGate key={run} id={run}>
+        </header>
+        <ConnectionBar />
+        <Toaster />
+        {isOut && <SignInAgain email={account.email} />}
+        <div className="lg:flex">
+          <Sidebar account={account} />
+          <main id="content" className="mx-auto max-w-[96rem] min-w-0 flex-1 px-6 py-6 print:p-0">
+            {base !== "" && !project ? (
+              <NoProject account={account} />
+            ) : (
+              <RouteErrorBoundary>
+                <Suspense fallback={<Loading />}>
+                  {run ? (
+                    <RunGate key={run} id={run}>
+                      <Outlet />
+                    </RunGate>
+                  ) : (
                     <Outlet />
-                  </RunGate>
-                ) : (
-                  <Outlet />
-                )}
-              </Suspense>
-            </RouteErrorBoundary>
-          )}
-        </main>
+                  )}
+                </Suspense>
+              </RouteErrorBoundary>
+            )}
+          </main>
+        </div>
       </div>
-    </div>
+    </HasConnectionBar>
   );
 }
 

@@ -26,6 +26,19 @@ def test_a_client_reads_the_measures_that_it_names_over_the_axis_that_it_names(p
     assert (newer["x"], newer["cursor"]) == ([], told["cursor"])
 
 
+def test_a_list_of_sessions_has_the_measures_of_last_steps_where_it_is_asked_for_them(project, api_key, client_for):
+    trained, bare = (factories.session_make(project) for _ in range(2))
+    for step in (1, 2):
+        data = {"step": step, "loss": step / 2, "metrics": {"turns": step}, "entropy": None}
+        event_record(session_id=trained.id, kind=EventKind.METRIC, data=data)
+    event_record(session_id=trained.id, kind=EventKind.EVENT, data={"name": "later"})
+    told = client_for(api_key).get("/v1/sessions", {"measures": "true"}).json()["items"]
+    measures = {item["id"]: item["measures"] for item in told}
+    assert measures == {trained.id: {"loss": 1.0, "metrics/turns": 2.0}, bare.id: {}}
+    plain = client_for(api_key).get("/v1/sessions").json()["items"]
+    assert [item["measures"] for item in plain] == [None, None]
+
+
 @pytest.mark.parametrize("query", [{"x": "loss"}, {"points": 0}, {"points": 5001}, {"names": "no_such"}, {"step": 1}])
 def test_what_it_does_not_know_is_named(query, project, api_key, client_for):
     path = f"/v1/sessions/{factories.session_make(project).id}/metrics"

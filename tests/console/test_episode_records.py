@@ -58,6 +58,26 @@ def numbers(session: Session, only: Filter = Filter(), sort: EpisodeSort = Episo
             return found
 
 
+@pytest.mark.parametrize("sort", EpisodeSort)
+@pytest.mark.parametrize("only", [Filter(), Filter(task="task-1")])
+def test_the_neighbours_of_each_episode_are_those_of_the_list(running, sort, only) -> None:
+    save(running, *(row(at, reward=(at * 7 % 4) / 4, sampled_tokens=at % 3, logprob_mean=-at % 2) for at in range(9)))
+    listed = [None, *(f"epi_{number}" for number in numbers(running, only, sort)), None]
+    assert len(listed) > 4
+    for before, episode_id, after in zip(listed, listed[1:-1], listed[2:], strict=False):
+        where = {"project": running.project, "session_id": running.id, "episode_id": episode_id}
+        assert selectors.episode_neighbours(**where, only=only, sort=sort) == (before, after)
+
+
+def test_an_episode_that_the_list_has_no_place_for_has_no_neighbours(running) -> None:
+    save(running, row(1), row(2, reward=None))
+    where = {"project": running.project, "session_id": running.id}
+    best = {"only": Filter(), "sort": EpisodeSort.BEST}
+    assert selectors.episode_neighbours(**where, episode_id="epi_2", **best) == (None, None)
+    with pytest.raises(NotFound):
+        selectors.episode_neighbours(**where, episode_id="epi_3", **best)
+
+
 def test_a_row_that_comes_again_replaces_what_was_known_and_keeps_its_pack(running) -> None:
     save(running, row(1, fate="waiting"), row(2))
     pack = EpisodePack.objects.create(session=running, sha256="0" * 64, size_bytes=1)
@@ -195,6 +215,9 @@ def test_another_project_is_told_of_nothing(running, bob) -> None:
     reads = [
         lambda: selectors.episode_list(project=his, session_id=running.id, only=Filter()),
         lambda: selectors.episode_get(project=his, session_id=running.id, episode_id="epi_1"),
+        lambda: selectors.episode_neighbours(
+            project=his, session_id=running.id, episode_id="epi_1", only=Filter(), sort=EpisodeSort.NEWEST
+        ),
         lambda: selectors.group_list(project=his, session_id=running.id),
         lambda: selectors.step_get(project=his, session_id=running.id, step=1),
     ]

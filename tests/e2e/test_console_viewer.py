@@ -76,7 +76,8 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
             "/episodes/nearest", "/episodes/nearest?held_out=true", "/episodes/nearest?from_version=1&to_version=0",
             "/episodes?sort=newest&step=1&fate=abandoned&fate=trained", "/episodes/none",
             *(f"/episodes/{one['episode_id']}/timelines?limit=5000&cursor=0" for one in listed if one["has_tokens"]),
-            f"/episodes/{listed[-1]['episode_id']}/timelines?limit=3&cursor=4",
+            f"/episodes/{listed[-1]['episode_id']}/timelines?limit=3&cursor=4", "/episodes/none/neighbours",
+            *(f"/episodes/{one['episode_id']}/neighbours?sort=best&fate=trained" for one in listed),
         ]  # fmt: skip
         for path in paths:
             served, shown = (each.get(str(each.base_url).rstrip("/") + path) for each in (run.api, offline))

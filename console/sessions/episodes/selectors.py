@@ -68,17 +68,27 @@ def episode_list(
     """One page, and the cursor of the next (None: this was the last). Raises NotFound, InvalidRequest."""
     session = session_get(project=project, session_id=session_id)
     column, grows = ORDERS[sort]
-    episodes = episodes_matching(session, only)
-    if column != "seq":
-        value = ExpressionWrapper(F(column) + 0, FloatField()) if _is_few(session, only) else F(column)
-        episodes = episodes.alias(sorted_by=value).filter(sorted_by__isnull=False)
-    by = column if column == "seq" else "sorted_by"
+    episodes, by = _sortable(session, only, column)
     if cursor is not None:
         episodes = _after(episodes, by, grows, cursor)
-    sign = "" if grows else "-"
-    page = list(episodes.order_by(*dict.fromkeys((sign + by, sign + "seq")))[: limit + 1])
+    page = list(_sorted(episodes, by, grows)[: limit + 1])
     more = _cursor(page[limit - 1], column) if len(page) > limit else None
     return page[:limit], more
+
+
+def episode_neighbours(
+    *, project: Project, session_id: str, episode_id: str, only: EpisodeFilter, sort: EpisodeSort
+) -> tuple[str | None, str | None]:
+    """The ids of the episodes before and after one in a list, wherever in the list it is. Raises NotFound."""
+    record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
+    column, grows = ORDERS[sort]
+    if getattr(record, column) is None:  # the list has no place for it
+        return None, None
+    episodes, by = _sortable(record.session, only, column)
+    here = _cursor(record, column)
+    sides = ((not grows, _after(episodes, by, not grows, here)), (grows, _after(episodes, by, grows, here)))
+    before, after = (_sorted(side, by, way).values_list("episode_id", flat=True).first() for way, side in sides)
+    return before, after
 
 
 def episode_get(*, project: Project, session_id: str, episode_id: str) -> EpisodeRecord:
@@ -212,6 +222,20 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
             Q(answer__icontains=only.text) | Q(prompt__icontains=only.text) | Q(task__icontains=only.text)
         )
     return episodes
+
+
+def _sortable(session: Session, only: EpisodeFilter, column: str) -> tuple[QuerySet[EpisodeRecord], str]:
+    """The episodes that match and have a value in ``column``, and by what they are sorted."""
+    episodes = episodes_matching(session, only)
+    if column == "seq":
+        return episodes, column
+    value = ExpressionWrapper(F(column) + 0, FloatField()) if _is_few(session, only) else F(column)
+    return episodes.alias(sorted_by=value).filter(sorted_by__isnull=False), "sorted_by"
+
+
+def _sorted(episodes: QuerySet[EpisodeRecord], by: str, grows: bool) -> QuerySet[EpisodeRecord]:
+    sign = "" if grows else "-"
+    return episodes.order_by(*dict.fromkeys((sign + by, sign + "seq")))
 
 
 def _measure(name: str) -> NumberOf:

@@ -54,6 +54,11 @@ export function pinCheckpoint(checkpoint: Checkpoint, pinned: boolean): Promise<
   return unwrap(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { pinned } }));
 }
 
+/** A published checkpoint of a tinker client can be read by every project of this server. */
+export function publishCheckpoint(checkpoint: Checkpoint, isPublic: boolean): Promise<Checkpoint> {
+  return unwrap(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { public: isPublic } }));
+}
+
 export function deleteCheckpoint(checkpoint: Checkpoint): Promise<void> {
   return unwrap(api.DELETE(ONE, at(checkpoint.session_id, checkpoint.id)));
 }

@@ -56,6 +56,18 @@ export function episodesQuery(id: string, filter: EpisodeFilter, isLive: boolean
   });
 }
 
+/** What stands before and after an episode in a list, wherever in it the episode is. */
+export function neighboursQuery(id: string, episodeId: string, filter: EpisodeFilter) {
+  const { sort, ...asked } = askedBy(filter);
+  const query = { ...asked, sort: sort ?? ("newest" as const) };
+  return queryOptions({
+    queryKey: ["session", id, "neighbours", episodeId, query],
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/neighbours", { params: { path: { session_id: id, episode_id: episodeId }, query } })),
+    staleTime: 10_000,
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+  });
+}
+
 /** An episode's tokens from number `start` on, counted through all of its timelines. */
 export function timelinesQuery(id: string, episodeId: string, start = 0) {
   return infiniteQueryOptions({

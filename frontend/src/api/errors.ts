@@ -24,6 +24,11 @@ export function signedOut(): ApiError {
   return new ApiError(401, "unauthenticated", "Your sign-in has ended.", "Sign in, then do it again: what you typed is kept.");
 }
 
+/** Whether no answer came at all. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 0;
+}
+
 /** Whether the same request may be answered otherwise in a moment: no response came, too many, not now, a failure. */
 export function mayPass(error: Error): boolean {
   return error instanceof ApiError && ([0, 408, 409, 429].includes(error.status) || error.status >= 500);

@@ -672,8 +672,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Pin a checkpoint, so that it is kept whatever its age, or let it go.
-         * @description Pin a checkpoint, so that it is kept whatever its age, or let it go.
+         * Pin a checkpoint, so that it is kept whatever its age, or let it go; publish one of a tinker client.
+         * @description Pin a checkpoint, so that it is kept whatever its age, or let it go; publish one of a tinker client.
          */
         patch: operations["checkpoint_update"];
         trace?: never;
@@ -943,6 +943,26 @@ export interface paths {
          * @description Keep a quiet episode from expiring.
          */
         post: operations["episode_heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/neighbours": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What stands before and after an episode in the list of those that match, however long the list is.
+         * @description What stands before and after an episode in the list of those that match, however long the list is.
+         */
+        get: operations["episode_neighbours"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2108,7 +2128,12 @@ export interface components {
              * Pinned
              * @description A pinned checkpoint is kept until it is deleted, whatever its age.
              */
-            pinned: boolean;
+            pinned?: boolean | null;
+            /**
+             * Public
+             * @description Of one that a tinker client named: whether every project of this server may read it.
+             */
+            public?: boolean | null;
         };
         /**
          * CheckpointView
@@ -2135,6 +2160,12 @@ export interface components {
              * @default false
              */
             pinned: boolean;
+            /**
+             * Public
+             * @description Of such a one: whether every project of this server may read it.
+             * @default false
+             */
+            public: boolean;
             /** Session Id */
             session_id: string;
             /** Size Bytes */
@@ -2646,6 +2677,16 @@ export interface components {
             items: components["schemas"]["EpisodeView"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /**
+         * EpisodeNeighbours
+         * @description The ids of the episodes before and after one in a list of the console. None: there is none.
+         */
+        EpisodeNeighbours: {
+            /** Next */
+            next: string | null;
+            /** Previous */
+            previous: string | null;
         };
         /**
          * EpisodeOutline
@@ -3766,6 +3807,11 @@ export interface components {
         ModelCalls: {
             /** Calls In All */
             calls_in_all: number;
+            /**
+             * Calls Within
+             * @description Calls that the points stand for.
+             */
+            calls_within: number;
             /** Columns */
             columns: {
                 [key: string]: components["schemas"]["CallColumn"];
@@ -5207,6 +5253,13 @@ export interface components {
             id: string;
             /** @default episodes */
             kind: components["schemas"]["SessionKind"];
+            /**
+             * Measures
+             * @description Of a list that was asked for them: the measures of its last step, by the names of columns of GET .../metrics.
+             */
+            measures: {
+                [key: string]: number;
+            } | null;
             /** Name */
             name: string;
             /**
@@ -5925,6 +5978,11 @@ export interface components {
              */
             models: components["schemas"]["TinkerModelView"][];
             /**
+             * Newest Samplers
+             * @description The newest of them.
+             */
+            newest_samplers: components["schemas"]["TinkerSamplerView"][];
+            /**
              * Samplers
              * @description Sampling sessions of a base model or of a path.
              */
@@ -5935,10 +5993,45 @@ export interface components {
             tags: string[];
             /** Tinker Session Id */
             tinker_session_id: string;
+            tokens: components["schemas"]["TinkerTokenCounts"];
             /** User Metadata */
             user_metadata: {
                 [key: string]: unknown;
             };
+        };
+        /**
+         * TinkerSamplerView
+         * @description A sampling session that a client made.
+         */
+        TinkerSamplerView: {
+            /** Base Model */
+            base_model: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /**
+             * Model Path
+             * @description The tinker:// path of the weights that it samples; None: the base model.
+             */
+            model_path: string | null;
+        };
+        /**
+         * TinkerTokenCounts
+         * @description What runtimes of the session computed for their client, by the wire's names of usage.
+         */
+        TinkerTokenCounts: {
+            /** Sampling Prefill */
+            sampling_prefill: number;
+            /** Sampling Prefill Cached */
+            sampling_prefill_cached: number;
+            /** Sampling Sample */
+            sampling_sample: number;
+            /** Training */
+            training: number;
         };
         /**
          * TokenRun
@@ -7410,6 +7503,8 @@ export interface operations {
                 sort?: components["schemas"]["SessionSort"];
                 /** @description The other way round; those without what is sorted by stay last. */
                 reverse?: boolean;
+                /** @description Each with the measures of its last step. */
+                measures?: boolean;
             };
             header?: never;
             path?: never;
@@ -8434,6 +8529,62 @@ export interface operations {
             };
         };
     };
+    episode_neighbours: {
+        parameters: {
+            query?: {
+                /** @description Only those of this task. */
+                task?: string | null;
+                /** @description Only those with one of these fates. */
+                fate?: components["schemas"]["EpisodeFate"][];
+                /** @description Only those that are, or are not, for evaluation. */
+                eval?: boolean | null;
+                reward_min?: number | null;
+                reward_max?: number | null;
+                /** @description Only those that this policy version sampled. */
+                version?: number | null;
+                /** @description Only those that this step trained. */
+                step?: number | null;
+                /** @description Only those with calls of this agent. */
+                agent?: string | null;
+                /** @description Only those with this, in any case, in the task, the last 500 characters of what was asked, or the first 500 of the last answer. */
+                q?: string | null;
+                /** @description Only those within all of these bounds on what their agents measured: turns>=3, reward/format<=0.5, rewards_by_agent/solver>=1. */
+                metric?: string[];
+                /** @description Only those that somebody has given this. */
+                thumb?: components["schemas"]["Thumb"] | null;
+                /** @description Only those that do, or do not, have a comment. */
+                commented?: boolean | null;
+                sort?: components["schemas"]["EpisodeSort"];
+            };
+            header?: never;
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeNeighbours"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     episode_timelines: {
         parameters: {
             query?: {
@@ -9318,6 +9469,10 @@ export interface operations {
                 kind?: "forward" | "forward_backward" | "optim_step";
                 /** @description Calls beyond this number are put together. */
                 points?: number;
+                /** @description Only calls from this number on. */
+                number_from?: number | null;
+                /** @description Only calls up to this number. */
+                number_to?: number | null;
             };
             header?: never;
             path: {

@@ -38,15 +38,17 @@ export interface SessionFilter {
   reverse?: boolean;
   /** None of them: every kind. */
   kinds?: readonly Session["kind"][];
+  /** Each with the measures of its last step. */
+  measures?: boolean;
 }
 
 /** What every list of sessions is kept under, whatever its filter. */
 export const sessionsKey = ["sessions"];
 
 export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE) {
-  const { states, name, tag, option, model, since, until, pinned, sort, reverse, kinds = [] } = filter;
+  const { states, name, tag, option, model, since, until, pinned, sort, reverse, kinds = [], measures } = filter;
   const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], base_model: model || null };
-  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, reverse: reverse || undefined, cursor: cursor || null };
+  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, reverse: reverse || undefined, measures: measures || undefined, cursor: cursor || null };
   return unwrap(api.GET("/v1/sessions", { params: { query } }));
 }
 

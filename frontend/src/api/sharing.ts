@@ -1,5 +1,6 @@
 // Public links to a run: made and revoked by its people, and what somebody without an account reads by one.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import type { Range } from "../ui/chart-zoom";
 import { unwrap, api, apiByToken } from "./client";
 import { ENDED_STATES, isRefused } from "./sessions";
 import type { ShareCreated, SharedRun } from "./types";
@@ -42,6 +43,16 @@ export function sharedMetricsQuery(token: string, state: SharedRun["state"]) {
     queryKey: ["shared", token, "metrics"],
     queryFn: () => unwrap(apiByToken(token).GET("/v1/shared/metrics")),
     refetchInterval: (query) => sharedRefreshMs(state, query.state.error),
+  });
+}
+
+/** The steps of a part of the axis, in as many points as the whole run has. */
+export function sharedFinerQuery(token: string, range: Range | null) {
+  return queryOptions({
+    queryKey: ["shared", token, "metrics", range],
+    queryFn: () => unwrap(apiByToken(token).GET("/v1/shared/metrics", { params: { query: { x_from: range?.min ?? null, x_to: range?.max ?? null } } })),
+    enabled: range !== null,
+    staleTime: REFRESH_MS,
   });
 }
 

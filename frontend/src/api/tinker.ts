@@ -2,6 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "./client";
 import { isFinal } from "./sessions";
+import type { Range } from "../ui/chart-zoom";
 import type { ModelCalls } from "./types";
 
 const REFRESH_MS = 5_000;
@@ -25,5 +26,17 @@ export function modelCallsQuery(id: string, modelId: string, kind: CallKind, isL
     queryFn: (): Promise<ModelCalls> => unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
+/** The calls of a part of the axis, in as many points as the whole has. */
+export function finerCallsQuery(id: string, modelId: string, kind: CallKind, range: Range | null, isLive: boolean) {
+  const query = { kind, points: POINTS, number_from: range && Math.max(1, Math.floor(range.min)), number_to: range && Math.max(1, Math.ceil(range.max)) };
+  const params = { path: { session_id: id, model_id: modelId }, query };
+  return queryOptions({
+    queryKey: ["session", id, "tinker", modelId, kind, query],
+    queryFn: (): Promise<ModelCalls> => unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
+    enabled: range !== null,
+    staleTime: isLive ? REFRESH_MS : Infinity,
   });
 }

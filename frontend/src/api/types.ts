@@ -34,6 +34,7 @@ export type Episode = FromServer<Schemas["EpisodeView"]>;
 export type EpisodeAnnotation = FromServer<Schemas["EpisodeAnnotation"]>;
 export type EpisodeFate = Schemas["EpisodeFate"];
 export type EpisodeFacets = FromServer<Schemas["EpisodeFacets"]>;
+export type EpisodeNeighbours = FromServer<Schemas["EpisodeNeighbours"]>;
 export type EpisodeOutline = FromServer<Schemas["EpisodeOutline"]>;
 export type EpisodeSort = Schemas["EpisodeSort"];
 export type EpisodeTimelines = FromServer<Schemas["EpisodeTimelines"]>;

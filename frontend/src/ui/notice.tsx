@@ -1,8 +1,9 @@
 // A message that wants to be read: what happened, and what to do about it.
 import { useQueryClient } from "@tanstack/react-query";
-import type { ReactNode } from "react";
-import { ApiError, mayPass } from "../api/errors";
+import { useContext, type ReactNode } from "react";
+import { ApiError, isUnreachable, mayPass } from "../api/errors";
 import { Button } from "./button";
+import { HasConnectionBar } from "./connection-bar";
 
 interface NoticeProps {
   tone?: "bad" | "warn" | "info";
@@ -31,8 +32,10 @@ export function Notice({ tone = "info", title, children }: NoticeProps) {
  */
 export function ErrorNotice({ error }: { error: Error | null }) {
   const client = useQueryClient();
+  const hasBar = useContext(HasConnectionBar);
   if (!error?.message) return null;
   const wasRead = client.getQueryCache().getAll().some((query) => query.state.error === error);
+  if (hasBar && wasRead && isUnreachable(error)) return null; // said once, for the whole page
   const { hint, requestId, status } = error instanceof ApiError ? error : { hint: "", requestId: "", status: 0 };
   return (
     <Notice tone="bad" title={error.message}>

@@ -1,6 +1,7 @@
 // What is said in passing, in a corner of the window: that something was done, or that the server is away for a moment.
 import { useEffect } from "react";
 import { toast, Toaster as Sonner } from "sonner";
+import { isUnreachable } from "../api/errors";
 import { ErrorNotice, Notice } from "./notice";
 
 export function Toaster() {
@@ -12,10 +13,10 @@ export function showToast(text: string): void {
   toast(<Notice title={text} />, { id: text });
 }
 
-/** Shown for as long as there is such an error. Over the page: what stands below does not move. */
+/** Shown for as long as there is such an error, but for a server that does not answer: the frame says so. */
 export function useErrorToast(id: string, error: Error | null): void {
   useEffect(() => {
-    if (error) toast(<ErrorNotice error={error} />, { id, duration: Infinity, dismissible: false });
+    if (error && !isUnreachable(error)) toast(<ErrorNotice error={error} />, { id, duration: Infinity, dismissible: false });
     else toast.dismiss(id);
   }, [id, error]);
   useEffect(

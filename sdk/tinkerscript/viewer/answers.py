@@ -13,7 +13,7 @@ from tinkerscript.wire.sessions import SessionLogs
 from tinkerscript.wire.version import VERSION
 
 from .facets import episode_facets
-from .lists import Asked, episode_page, event_page, metric_columns, number, one, step_view
+from .lists import Asked, episode_neighbours, episode_page, event_page, metric_columns, number, one, step_view
 from .nearest import episodes_nearest
 from .run_folder import Json, RunFolder
 
@@ -43,6 +43,7 @@ class Answers:
             (r"/episodes/facets", lambda asked: episode_facets(folder, asked)),
             (r"/episodes/nearest", lambda asked: episodes_nearest(folder, asked)),
             (r"/episodes/([^/]+)", lambda asked, episode_id: self._episode(episode_id)),
+            (r"/episodes/([^/]+)/neighbours", lambda asked, episode_id: episode_neighbours(folder, asked, episode_id)),
             (r"/episodes/([^/]+)/timelines", self._timelines),
             (r"/steps/([0-9]{1,9})", lambda asked, step: step_view(folder, int(step))),
         ]

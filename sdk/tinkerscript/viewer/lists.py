@@ -37,14 +37,28 @@ def number(asked: Asked, name: str, default: int, *, least: int = 0, most: int =
 def episode_page(folder: RunFolder, asked: Asked) -> Json:
     """``GET .../episodes``. Cursors are the number of entries before."""
     limit, start = number(asked, "limit", 50, least=1, most=200), number(asked, "cursor", 0)
+    found = _sorted(folder, asked)
+    page = found[start : start + limit]
+    return {"items": page, "next_cursor": str(start + limit) if start + limit < len(found) else None}
+
+
+def episode_neighbours(folder: RunFolder, asked: Asked, episode_id: str) -> Json:
+    """``GET .../episodes/{id}/neighbours``. Raises NotFound."""
+    if episode_id not in folder.by_id:
+        raise NotFound("There is no such episode in this session.")
+    ids = [None, *(episode["episode_id"] for episode in _sorted(folder, asked)), None]
+    at = ids.index(episode_id) if episode_id in ids else 0
+    return {"previous": ids[at - 1], "next": ids[at + 1]} if at else {"previous": None, "next": None}
+
+
+def _sorted(folder: RunFolder, asked: Asked) -> list[Json]:
     by, grows = ORDERS.get(one(asked, "sort", "newest"), (None, False))
     found = episodes_matching(folder, asked)
     if by is not None:
         found = sorted((each for each in found if each[by] is not None), key=lambda each: each[by])
     if not grows:
         found.reverse()
-    page = found[start : start + limit]
-    return {"items": page, "next_cursor": str(start + limit) if start + limit < len(found) else None}
+    return found
 
 
 def episodes_matching(folder: RunFolder, asked: Asked) -> list[Json]:

@@ -35,7 +35,10 @@ class CheckpointCreate(Request):
 class CheckpointUpdate(Request):
     """``PATCH /v1/sessions/{id}/checkpoints/{checkpoint_id}``."""
 
-    pinned: bool = Field(description="A pinned checkpoint is kept until it is deleted, whatever its age.")
+    pinned: bool | None = Field(None, description="A pinned checkpoint is kept until it is deleted, whatever its age.")
+    public: bool | None = Field(
+        None, description="Of one that a tinker client named: whether every project of this server may read it."
+    )
 
 
 class ManifestFile(Response):
@@ -69,6 +72,7 @@ class CheckpointView(Response):
     pinned: bool = False
     failure: str = ""
     tinker_path: str | None = Field(None, description="Of one that a tinker client named: tinker://MODEL/weights/NAME.")
+    public: bool = Field(False, description="Of such a one: whether every project of this server may read it.")
     created_at: datetime
     committed_at: datetime | None = None
 

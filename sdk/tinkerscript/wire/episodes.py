@@ -245,6 +245,13 @@ class EpisodeList(Response):
     next_cursor: str | None = None
 
 
+class EpisodeNeighbours(Response):
+    """The ids of the episodes before and after one in a list of the console. None: there is none."""
+
+    previous: str | None
+    next: str | None
+
+
 class EpisodeFile(DownloadFile):
     """One Parquet file of the archive, a row for each episode; what its columns are is written in the file."""
 

@@ -220,6 +220,11 @@ class SessionView(Response):
     budget: Budget = Budget()
     policy_version: int = 0
     reward_mean: float | None = Field(None, description="Mean reward of the latest trained batch.")
+    measures: dict[str, float] | None = Field(
+        None,
+        description="Of a list that was asked for them: the measures of its last step, by the names of columns of"
+        " GET .../metrics.",
+    )
     accounting: Accounting = Accounting()
     restarts: int = Field(0, description="How often it lost its runtime and was queued again, ever.")
     tags: list[str] = []

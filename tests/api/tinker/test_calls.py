@@ -28,9 +28,9 @@ def training(model_id: str, *seq_ids: int) -> CallColumns:
 
 
 @sync_to_async
-def tell(session_id: str, key: str, *reported: CallColumns) -> None:
+def tell(session_id: str, key: str, *reported: CallColumns, tokens: TokensUsed | None = None) -> None:
     lease_issue(session=Session.objects.get(id=session_id))
-    body = WorkReport(key=key, tokens=TokensUsed(), spans=[], calls=list(reported))
+    body = WorkReport(key=key, tokens=tokens or TokensUsed(), spans=[], calls=list(reported))
     work.work_record(session=Session.objects.get(id=session_id), body=body)
 
 
@@ -43,6 +43,13 @@ async def made(client: Client, **changes: Any) -> tuple[str, str]:
 @sync_to_async
 def read(client: Client, path: str) -> tuple[int, Any]:
     answer = Browser().get(f"/v1/sessions/{path}", headers={"Authorization": f"Bearer {client.secret}"})
+    return answer.status_code, answer.json()
+
+
+@sync_to_async
+def change(client: Client, path: str, **fields: Any) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {client.secret}"}
+    answer = Browser().patch(f"/v1/sessions/{path}", fields, content_type="application/json", headers=headers)
     return answer.status_code, answer.json()
 
 
@@ -75,6 +82,28 @@ async def test_of_many_calls_the_newest_are_kept_and_all_are_counted(
     assert (shown["steps"], shown["calls"]) == (6, 6)
     _, losses = await read(alices, f"{session}/tinker/{model}/calls")
     assert losses["numbers"] == [5, 6] and losses["steps"] == [4, 5]
+    _, part = await read(alices, f"{session}/tinker/{model}/calls?number_from=6&number_to=9")
+    assert (part["numbers"], part["steps"], part["calls_within"], part["calls_in_all"]) == ([6], [5], 1, 6)
+
+
+async def test_a_part_of_the_calls_is_read_in_as_many_points_as_the_whole(alices: Client) -> None:
+    session, model = await made(alices)
+    await tell(session, "a-1", training(model, *range(1, 41)))
+    calls_of = f"{session}/tinker/{model}/calls?points=4"
+    _, coarse = await read(alices, calls_of)
+    assert (coarse["numbers"], coarse["calls_within"]) == ([5, 10, 15, 20], 20)
+    _, finer = await read(alices, f"{calls_of}&number_from=7&number_to=10")
+    assert (finer["numbers"], finer["calls_within"]) == ([7, 8, 9, 10], 4)
+    assert finer["columns"]["loss:sum"]["last"] == [13.0, 15.0, 17.0, 19.0]
+
+
+async def test_tokens_and_samplers_of_a_session_are_shown(alices: Client) -> None:
+    session, _ = await made(alices)
+    for key in ("a-1", "a-2"):
+        await tell(session, key, tokens=TokensUsed(training=7, sampling_sample=2))
+    _, run = await read(alices, f"{session}/tinker")
+    assert (run["tokens"]["training"], run["tokens"]["sampling_sample"]) == (14, 4)
+    assert run["newest_samplers"] == []
 
 
 async def test_another_project_and_a_session_of_another_kind_have_none(alices: Client, eves: Client) -> None:
@@ -96,3 +125,16 @@ async def test_a_checkpoint_has_the_path_that_its_client_gave_it(alices: Client)
     await sync_to_async(checkpoint_store)(model, "first")
     (shown,) = (await read(alices, f"{session}/checkpoints"))[1]["items"]
     assert shown["tinker_path"] == f"tinker://{model}/weights/first"
+
+
+async def test_a_checkpoint_is_published_for_every_project_and_taken_back(alices: Client, eves: Client) -> None:
+    session, model = await made(alices)
+    await sync_to_async(checkpoint_store)(model, "first")
+    (shown,) = (await read(alices, f"{session}/checkpoints"))[1]["items"]
+    assert shown["public"] is False
+    path = f"{session}/checkpoints/{shown['id']}"
+    assert (await change(eves, path, public=True))[0] == 404
+    for public in (True, False):
+        status, told = await change(alices, path, public=public)
+        assert (status, told["public"], told["pinned"]) == (200, public, False)
+    assert (await change(alices, path, pinned=True))[1]["pinned"] is True

@@ -1,6 +1,6 @@
 // Whether the page is live, and if not since when it is stale.
 import type { Link } from "../../live/link";
-import { useOfflineSince } from "../../ui/offline-bar";
+import { useOfflineSince } from "../../ui/connection-bar";
 import { linkText } from "./detail/link-text";
 
 const DOTS = { good: "bg-good", warn: "animate-pulse bg-warn", bad: "bg-bad" };

@@ -24,6 +24,26 @@ class TinkerModelView(Response):
     last_request_at: datetime
 
 
+class TinkerSamplerView(Response):
+    """A sampling session that a client made."""
+
+    id: str
+    base_model: str
+    model_path: str | None = Field(
+        description="The tinker:// path of the weights that it samples; None: the base model."
+    )
+    created_at: datetime
+
+
+class TinkerTokenCounts(Response):
+    """What runtimes of the session computed for their client, by the wire's names of usage."""
+
+    training: int
+    sampling_prefill: int
+    sampling_prefill_cached: int
+    sampling_sample: int
+
+
 class TinkerRun(Response):
     """``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is part of."""
 
@@ -33,6 +53,8 @@ class TinkerRun(Response):
     user_metadata: dict[str, Any]
     finished: str | None = Field(None, description="How its client ended it: success, errored, ..., or vanished.")
     samplers: int = Field(description="Sampling sessions of a base model or of a path.")
+    newest_samplers: list[TinkerSamplerView] = Field(description="The newest of them.")
+    tokens: TinkerTokenCounts
     models: list[TinkerModelView] = Field(description="In the order in which they were made.")
 
 
@@ -56,3 +78,4 @@ class ModelCalls(Response):
     tokens: list[int]
     columns: dict[str, CallColumn]
     calls_in_all: int
+    calls_within: int = Field(description="Calls that the points stand for.")

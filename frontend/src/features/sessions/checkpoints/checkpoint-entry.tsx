@@ -6,7 +6,8 @@ import { isExported } from "../../../api/offline";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
 import { Button, ButtonLink } from "../../../ui/button";
-import { CopyText } from "../../../ui/copy";
+import { curlSnippet } from "../../../ui/call-snippets";
+import { CopyBlock, CopyText } from "../../../ui/copy";
 import { Confirm } from "../../../ui/dialog";
 import { ago, bytes, dateTime, number } from "../../../ui/format";
 import { IconButton } from "../../../ui/icon-button";
@@ -18,7 +19,7 @@ const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading:
 interface CheckpointEntryProps {
   checkpoint: Checkpoint;
   /** Null for a user who may only look. `isServing`: one of these models is being brought to serve. */
-  actions: { onPin: (pinned: boolean) => void; onDelete: () => void; onServe: () => void; isServing: boolean } | null;
+  actions: { onPin: (pinned: boolean) => void; onPublish: (isPublic: boolean) => void; onDelete: () => void; onServe: () => void; isServing: boolean } | null;
 }
 
 export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
@@ -92,12 +93,43 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
               )}
             </div>
           )}
+          {path !== null && (
+            <NamedCheckpoint
+              checkpoint={checkpoint}
+              path={path}
+              onPublish={actions?.onPublish}
+            />
+          )}
           <Provenance checkpoint={checkpoint} />
           <CheckpointFiles checkpoint={checkpoint} />
         </Collapsible.Content>
       )}
     </Collapsible.Root>
   );
+}
+
+/** What a tinker client's own path offers more: others who may read it, and answers of a sampler's weights. */
+function NamedCheckpoint({ checkpoint, path, onPublish }: { checkpoint: Checkpoint; path: string; onPublish: ((isPublic: boolean) => void) | undefined }) {
+  const isSampler = path.includes("/sampler_weights/");
+  return (
+    <div className="space-y-2 border-t border-line bg-sunken px-4 py-2 pl-9 text-xs">
+      <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        {onPublish && (
+          <Button className="h-6 px-2 text-xs" aria-pressed={checkpoint.public} onClick={() => { onPublish(!checkpoint.public); }}>
+            {checkpoint.public ? "Take back" : "Publish"}
+          </Button>
+        )}
+        <span className="text-muted">{checkpoint.public ? "Every project of this server may read it." : "This project alone may read it."}</span>
+      </p>
+      {isSampler && <CopyBlock label="Chat with it" text={chatSnippet(location.origin, path)} />}
+    </div>
+  );
+}
+
+/** Any OpenAI client, with a key of the project. */
+export function chatSnippet(origin: string, path: string): string {
+  const body = { model: path, messages: [{ role: "user", content: "Hello" }], temperature: 0.7, max_tokens: 200 };
+  return curlSnippet(`${origin}/oai/api/v1`, body, "TINKER_API_KEY");
 }
 
 /** What a session that begins there takes over: of what a Tinker client saved, its weights alone. Null: none begins there. */
@@ -119,6 +151,7 @@ function Line({ checkpoint }: { checkpoint: Checkpoint }) {
       <span className="ml-auto shrink-0 text-xs text-muted tabular-nums" title={dateTime(checkpoint.created_at)}>
         {checkpoint.size_bytes === null ? ago(checkpoint.created_at) : bytes(checkpoint.size_bytes)}
       </span>
+      {checkpoint.public && <Badge tone="busy">published</Badge>}
       <Badge tone={TONES[checkpoint.state]}>{checkpoint.state}</Badge>
     </span>
   );

@@ -1,7 +1,7 @@
 // Checkpoints of a session: download, pin, delete.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { checkpointsQuery, deleteCheckpoint, pinCheckpoint } from "../../../api/checkpoints";
+import { checkpointsQuery, deleteCheckpoint, pinCheckpoint, publishCheckpoint } from "../../../api/checkpoints";
 import type { Checkpoint, Session } from "../../../api/types";
 import { Button } from "../../../ui/button";
 import { bytes, number } from "../../../ui/format";
@@ -19,11 +19,12 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
   const onSettled = () => client.invalidateQueries({ queryKey: query.queryKey });
   const pin = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) => pinCheckpoint(wanted.checkpoint, wanted.pinned), onSettled });
+  const publish = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; isPublic: boolean }) => publishCheckpoint(wanted.checkpoint, wanted.isPublic), onSettled });
   const remove = useMutation({ meta: { done: "The checkpoint is deleted" }, mutationFn: deleteCheckpoint, onSettled });
   const serve = useServe();
   // One error stands over the list: that of what was tried last.
   const forgetErrors = () => {
-    for (const tried of [pin, remove, serve]) if (tried.isError) tried.reset();
+    for (const tried of [pin, publish, remove, serve]) if (tried.isError) tried.reset();
   };
   const [all, setAll] = useState(false);
   const shown = shownCheckpoints(data?.items ?? [], all);
@@ -31,7 +32,7 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   return (
     <Panel title="Checkpoints" actions={kept > 0 && <span className="text-xs text-muted tabular-nums">{bytes(kept)} in all</span>}>
       <div className="p-3 empty:hidden">
-        <ErrorNotice error={error ?? remove.error ?? pin.error ?? serve.error} />
+        <ErrorNotice error={error ?? remove.error ?? pin.error ?? publish.error ?? serve.error} />
       </div>
       {data?.items.length === 0 && (
         <Empty title="No checkpoint yet">
@@ -51,6 +52,10 @@ export function CheckpointsPanel({ session }: { session: Session }) {
                       onPin: (pinned) => {
                         forgetErrors();
                         pin.mutate({ checkpoint, pinned });
+                      },
+                      onPublish: (isPublic) => {
+                        forgetErrors();
+                        publish.mutate({ checkpoint, isPublic });
                       },
                       onDelete: () => {
                         forgetErrors();

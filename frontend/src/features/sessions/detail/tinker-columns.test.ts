@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { ModelCalls, TinkerModel } from "../../../api/types";
-import { lossCharts, measureName, shortName, stepCharts, weightsOf } from "./tinker-columns";
+import { lossCharts, measureName, shortName, stepCharts, weightsOf, withFinerCalls } from "./tinker-columns";
 
 const column = (...last: (number | null)[]) => ({ last, low: last, high: last });
-const calls = (columns: ModelCalls["columns"], tokens: number[], all = tokens.length): ModelCalls => ({ columns, tokens, numbers: tokens.map((_, at) => at + 1), steps: tokens.map(() => 0), calls_in_all: all });
+const calls = (columns: ModelCalls["columns"], tokens: number[], all = tokens.length): ModelCalls => ({ columns, tokens, numbers: tokens.map((_, at) => at + 1), steps: tokens.map(() => 0), calls_in_all: all, calls_within: all });
 
 test("the loss is drawn by token and as it was returned, with extremes where a point is several calls", () => {
   const charts = lossCharts(calls({ "kl:mean": column(0.1, 0.2), "loss:sum": column(8, 6) }, [4, 0]));
@@ -28,4 +28,15 @@ test("a model is named by its part of the session, and by what of it is trained"
   expect(weightsOf({ lora } as unknown as TinkerModel)).toBe("LoRA of rank 8, without unembedding");
   expect(weightsOf({ lora: { ...lora, rank: 0 } } as unknown as TinkerModel)).toBe("all weights");
   expect([shortName("tnk_ab:train:0"), shortName("odd")]).toEqual(["train:0", "odd"]);
+});
+
+test("calls of a part are in finer points among those of the whole", () => {
+  const whole: ModelCalls = { numbers: [10, 20, 30, 40], steps: [1, 2, 3, 4], tokens: [4, 4, 4, 4], columns: { "loss:sum": column(1, 2, 3, 4), kl: column(5, 6, 7, 8) }, calls_in_all: 40, calls_within: 40 };
+  const part: ModelCalls = { numbers: [18, 19, 20, 21], steps: [2, 2, 2, 2], tokens: [1, 1, 1, 1], columns: { "loss:sum": column(0.1, 0.2, 0.3, 0.4) }, calls_in_all: 40, calls_within: 4 };
+  const joined = withFinerCalls(whole, part);
+  expect(joined.numbers).toEqual([10, 18, 19, 20, 21, 30, 40]);
+  expect(joined.columns["loss:sum"]?.last).toEqual([1, 0.1, 0.2, 0.3, 0.4, 3, 4]);
+  expect(joined.columns.kl?.high).toEqual([5, null, null, null, null, 7, 8]);
+  expect(withFinerCalls(whole, undefined)).toBe(whole);
+  expect(withFinerCalls(whole, { ...part, numbers: [], calls_within: 0 })).toBe(whole);
 });

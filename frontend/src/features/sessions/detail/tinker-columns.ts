@@ -13,7 +13,7 @@ const LOSS = "loss:sum";
 const RATE = "learning_rate";
 
 /** The loss first, as the calls returned it and by token; then what else they returned. A point of several calls has their extremes. */
-export function lossCharts({ columns, tokens, numbers, calls_in_all: all }: ModelCalls): CallChart[] {
+export function lossCharts({ columns, tokens, numbers, calls_within: all }: ModelCalls): CallChart[] {
   const loss = columns[LOSS];
   if (!loss) return [];
   const isWhole = numbers.length === all; // each point is one call
@@ -27,7 +27,7 @@ export function lossCharts({ columns, tokens, numbers, calls_in_all: all }: Mode
 }
 
 /** The learning rate first, then what else the steps returned, such as the norm of the gradient. */
-export function stepCharts({ columns, numbers, calls_in_all: all }: ModelCalls): CallChart[] {
+export function stepCharts({ columns, numbers, calls_within: all }: ModelCalls): CallChart[] {
   const rate = columns[RATE];
   const isWhole = numbers.length === all;
   return [...(rate ? [{ title: "Learning rate", unit: "", series: [line("rate", rate.last, "--series-1", isWhole ? undefined : rate)] }] : []), ...others(columns, [RATE], isWhole)];
@@ -60,4 +60,26 @@ export function weightsOf({ lora }: Pick<TinkerModel, "lora">): string {
 /** "train:0" of "tnk_...:train:0": the part that tells the models of one session apart. */
 export function shortName(id: string): string {
   return id.split(":").slice(1).join(":") || id;
+}
+
+/** The calls with those of a part of the axis in finer points. What came after these were read stays. */
+export function withFinerCalls(calls: ModelCalls, finer: ModelCalls | undefined): ModelCalls {
+  const [first, last] = [finer?.numbers[0], finer?.numbers[finer.numbers.length - 1]];
+  if (!finer || first === undefined || last === undefined) return calls;
+  const before = calls.numbers.filter((number) => number < first).length;
+  const within = calls.numbers.filter((number) => number >= first && number <= last).length;
+  const joined = <T>(whole: readonly T[], part: readonly T[]) => [...whole.slice(0, before), ...part, ...whole.slice(before + within)];
+  const absent = (count: number) => Array.from({ length: count }, () => null);
+  const columns = Object.entries(calls.columns).map(([name, whole]) => {
+    const part = finer.columns[name];
+    const side = (of: "last" | "low" | "high") => joined(whole[of], part?.[of] ?? absent(finer.numbers.length));
+    return [name, { last: side("last"), low: side("low"), high: side("high") }];
+  });
+  return {
+    ...calls,
+    numbers: joined(calls.numbers, finer.numbers),
+    steps: joined(calls.steps, finer.steps),
+    tokens: joined(calls.tokens, finer.tokens),
+    columns: Object.fromEntries(columns) as ModelCalls["columns"],
+  };
 }

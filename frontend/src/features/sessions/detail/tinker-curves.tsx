@@ -1,11 +1,12 @@
 // The curves of one model of a Tinker session: the losses of its calls, and what its optimizer steps returned.
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
-import { modelCallsQuery, type CallKind } from "../../../api/tinker";
+import { useMemo, useState } from "react";
+import { finerCallsQuery, modelCallsQuery, type CallKind } from "../../../api/tinker";
 import type { ModelCalls, Session, TinkerModel, TinkerRun } from "../../../api/types";
 import { useAddress } from "../../../ui/address-part";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import type { Series } from "../../../ui/chart-data";
+import type { Range } from "../../../ui/chart-zoom";
 import { inputClass } from "../../../ui/field";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
@@ -13,7 +14,7 @@ import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { PlotGrid } from "./plot-grid";
-import { lossCharts, shortName, stepCharts, type CallChart } from "./tinker-columns";
+import { lossCharts, shortName, stepCharts, withFinerCalls, type CallChart } from "./tinker-columns";
 
 fetchPlots();
 
@@ -74,9 +75,19 @@ interface CurvesProps {
 
 function Curves({ session, model, isLive, weight, log, kind, chartsOf, none }: CurvesProps) {
   const { data, error, isPending } = useQuery(modelCallsQuery(session.id, model.id, kind, isLive));
-  const charts = useMemo(() => (data ? chartsOf(data) : []).map((chart) => ({ ...chart, series: chart.series.map((line) => withSmoothing(line, weight)) })), [data, chartsOf, weight]);
-  if (isPending || error || charts.length === 0) return error ? <ErrorNotice error={error} /> : isPending ? <Loading /> : <p className="p-4 text-muted">{none}</p>;
-  return <PlotGrid plots={charts} common={{ x: data.numbers, axis: kind === "optim_step" ? "step" : "call", log, height: 150 }} />;
+  // Calls and steps are numbered apart: each of the two groups is zoomed by itself.
+  const [zoom, setZoom] = useState<Range | null>(null);
+  const isCoarse = data !== undefined && data.numbers.length < data.calls_within;
+  const finer = useQuery(finerCallsQuery(session.id, model.id, kind, isCoarse ? zoom : null, isLive));
+  const calls = useMemo(() => data && withFinerCalls(data, zoom ? finer.data : undefined), [data, finer.data, zoom]);
+  const charts = useMemo(() => (calls ? chartsOf(calls) : []).map((chart) => ({ ...chart, series: chart.series.map((line) => withSmoothing(line, weight)) })), [calls, chartsOf, weight]);
+  if (isPending || error || !calls || charts.length === 0) return error ? <ErrorNotice error={error} /> : isPending ? <Loading /> : <p className="p-4 text-muted">{none}</p>;
+  return (
+    <>
+      <ErrorNotice error={finer.error} />
+      <PlotGrid plots={charts} common={{ x: calls.numbers, axis: kind === "optim_step" ? "step" : "call", log, height: 150, zoom, onZoom: setZoom }} />
+    </>
+  );
 }
 
 function withSmoothing(line: Series, weight: number): Series {

@@ -2,12 +2,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { hasEnded } from "../../../api/sessions";
+import { spendingQuery } from "../../../api/spending";
 import { tinkerRunQuery } from "../../../api/tinker";
 import type { Session, TinkerModel, TinkerRun } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { CopyText } from "../../../ui/copy";
 import { Fact } from "../../../ui/fact";
-import { ago, dateTime, number } from "../../../ui/format";
+import { ago, count, dateTime, money, number, span } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
@@ -49,6 +50,7 @@ export function TinkerSession({ session, record }: { session: Session; record: S
         </div>
         <div className="min-w-0 space-y-4">
           <ClientPanel run={run} />
+          <SamplersPanel run={run} />
         </div>
       </div>
     </>
@@ -60,7 +62,7 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
   const last = models.reduce((newest, { last_request_at: at }) => (at > newest ? at : newest), "");
   const steps = models.reduce((sum, model) => sum + model.steps, 0);
   return (
-    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 lg:grid-cols-5">
+    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 xl:grid-cols-6">
       <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
         <span className="block truncate text-sm" title={session.base_model}>
           {session.base_model}
@@ -77,8 +79,24 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
           {last ? ago(last) : "none yet"}
         </span>
       </Fact>
+      <Fact term="Tokens" note={run ? `${count(run.tokens.sampling_prefill)} read, ${count(run.tokens.sampling_sample)} sampled` : "of training and sampling"}>
+        <span data-testid="tokens">{run ? `${count(run.tokens.training)} trained` : "–"}</span>
+      </Fact>
+      <CostFact session={session} />
       <CreatedFact session={session} />
     </dl>
+  );
+}
+
+function CostFact({ session }: { session: Session }) {
+  const { data } = useQuery(spendingQuery(session.id, !hasEnded(session)));
+  if (!data) return null;
+  const { cost, cost_per_hour: perHour, device_s: deviceS, prices } = data;
+  if (!prices) return <Fact term="Device time" note="this server has no prices">{span(deviceS)}</Fact>;
+  return (
+    <Fact term="Cost so far" note={perHour === null ? `${span(deviceS)} of devices` : `${money(perHour, prices.currency)} an hour now`}>
+      {money(cost, prices.currency)}
+    </Fact>
   );
 }
 
@@ -130,6 +148,26 @@ function ClientPanel({ run }: { run: TinkerRun | undefined }) {
       <div className="px-4 pb-2">
         <Metadata values={run.user_metadata} />
       </div>
+    </Panel>
+  );
+}
+
+function SamplersPanel({ run }: { run: TinkerRun | undefined }) {
+  if (!run || run.samplers === 0) return null;
+  return (
+    <Panel title="Sampling clients" actions={<span className="text-xs text-muted tabular-nums">{number(run.samplers)} in all</span>}>
+      <ul className="max-h-80 divide-y divide-line overflow-y-auto">
+        {run.newest_samplers.map((sampler) => (
+          <li key={sampler.id} className="px-4 py-1.5">
+            <span className="flex justify-between gap-3">
+              <span className="min-w-0 wrap-anywhere">{sampler.model_path === null ? `${sampler.base_model}, the base model` : <UserText text={sampler.model_path} />}</span>
+              <span className="shrink-0 text-xs text-muted" title={dateTime(sampler.created_at)}>
+                {ago(sampler.created_at)}
+              </span>
+            </span>
+          </li>
+        ))}
+      </ul>
     </Panel>
   );
 }

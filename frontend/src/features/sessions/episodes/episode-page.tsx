@@ -1,11 +1,11 @@
 // One episode, down to the token. The address holds the chosen token, the colours, and the list that it was opened from.
-import { useInfiniteQuery, useQuery, type QueryClient } from "@tanstack/react-query";
-import { useMemo } from "react";
-import { Link, useNavigate, useParams, useSearchParams } from "react-router";
-import { episodesQuery, timelinesQuery } from "../../../api/episodes";
+import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useEffect, useMemo } from "react";
+import { Link, useLocation, useNavigate, useParams, useSearchParams } from "react-router";
+import { neighboursQuery, timelinesQuery } from "../../../api/episodes";
 import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
-import type { Episode, EpisodeTimelines } from "../../../api/types";
+import type { Episode, EpisodeNeighbours, EpisodeTimelines } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { Facts } from "./facts";
@@ -14,7 +14,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { useTitle } from "../../../ui/use-title";
 import { EpisodeSide } from "./episode-side";
-import { filterOf, listPart, neighbours } from "./episode-filter";
+import { filterOf, listPart } from "./episode-filter";
 import { GroupNeighbours } from "./group-neighbours";
 import { FateBadge } from "./fate-badge";
 import { EpisodeViews } from "./episode-views";
@@ -50,7 +50,7 @@ export function EpisodePage() {
       ) : (
         <>
           <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
-          <Neighbours id={id} episodeId={episodeId} isLive={session !== undefined && !hasEnded(session)} />
+          <Neighbours id={id} episodeId={episodeId} />
         </>
       )}
       {!loaded && !error && <Loading />}
@@ -129,19 +129,22 @@ function versions({ policy_version_first: first, policy_version_last: last }: Ep
   return first === last ? String(first) : `${String(first)}–${String(last)}`;
 }
 
-/** J and K, and the same as buttons: through the list that stands in the address. */
-function Neighbours({ id, episodeId, isLive }: { id: string; episodeId: string; isLive: boolean }) {
+/** J and K, and the same as buttons: through the list that stands in the address, after a reload and from a link too. */
+function Neighbours({ id, episodeId }: { id: string; episodeId: string }) {
   const [address] = useSearchParams();
   const navigate = useNavigate();
+  const client = useQueryClient();
+  const came = useLocation().state as Partial<EpisodeNeighbours> | null; // while the neighbours are asked for: the one it came from
   const filter = useMemo(() => filterOf(address), [address]);
-  const list = useInfiniteQuery({ ...episodesQuery(id, filter, isLive), refetchInterval: false });
-  const ids = list.data?.pages.flatMap((page) => page.items.map((item) => item.episode_id)) ?? [];
-  const { previous, next, at } = neighbours(ids, episodeId);
+  const { data } = useQuery(neighboursQuery(id, episodeId, filter));
+  const { previous, next } = data ?? { previous: came?.previous, next: came?.next };
+  useEffect(() => {
+    for (const beside of [data?.previous, data?.next]) if (beside) void client.prefetchQuery(neighboursQuery(id, beside, filter));
+  }, [client, id, data, filter]);
   const onGo = (to: string) => {
     const kept = new URLSearchParams(address);
     for (const name of ["token", "line"]) kept.delete(name);
-    void navigate({ pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() });
-    if (at > ids.length - 5 && list.hasNextPage) void list.fetchNextPage();
+    void navigate({ pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() }, { state: to === next ? { previous: episodeId } : { next: episodeId } });
   };
   return (
     <div className="float-right flex items-center gap-2">

@@ -1,6 +1,6 @@
 // Every episode of a session that matches: while it runs and long after. The address holds what is asked.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useCallback, useMemo } from "react";
 import { useParams, useSearchParams } from "react-router";
 import { episodesQuery } from "../../../api/episodes";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
@@ -24,6 +24,9 @@ export function EpisodesPage() {
   const isLive = session !== undefined && !hasEnded(session);
   const { data, error, isPending, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(episodesQuery(id, filter, isLive));
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const isFiltered = filter.some(([name]) => name !== "sort");
   const measured = measuresOf(episodes);
   const absent = noEpisodes(session, isFiltered);
@@ -44,9 +47,8 @@ export function EpisodesPage() {
             episodes={episodes}
             own={columnsIn(address)}
             pathOf={(episode) => `/sessions/${id}/episodes/${episode.episode_id}${listPart(address)}`}
-            onEnd={() => {
-              if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-            }}
+            onEnd={onEnd}
+            place={`episodes ${id}${listPart(address)}`}
           />
           <p className="mt-2 text-xs text-muted" role="status">
             {episodes.length.toLocaleString("en")} {hasNextPage ? "loaded; scroll for more" : "in all"}. J and K choose, Enter opens.

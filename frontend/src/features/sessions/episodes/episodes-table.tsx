@@ -12,6 +12,7 @@ import { beginning, visible } from "../../../ui/plain-text";
 import { usePrinting } from "../../../ui/theme";
 import { useNarrow } from "../../../ui/use-narrow";
 import { UserText } from "../../../ui/user-text";
+import { useKeptScroll } from "./use-kept-scroll";
 import { useKeys } from "./use-keys";
 
 const ROW_PX = 56;
@@ -26,6 +27,8 @@ interface Props {
   /** Where an episode is read. */
   pathOf: (episode: Episode) => string;
   onEnd: () => void;
+  /** The list's name, under which this tab remembers where it was scrolled to. */
+  place: string;
   /** What agents measured that has a column. */
   own?: readonly string[];
 }
@@ -35,7 +38,7 @@ export function EpisodesTable(props: Props) {
   return <Rows key={String(narrow)} narrow={narrow} {...props} />; // heights that were measured are of one of the two forms
 }
 
-function Rows({ episodes, pathOf, onEnd, own = [], narrow }: Props & { narrow: boolean }) {
+function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { narrow: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
   const printing = usePrinting();
@@ -48,6 +51,8 @@ function Rows({ episodes, pathOf, onEnd, own = [], narrow }: Props & { narrow: b
   useEffect(() => {
     if (!printing && last >= episodes.length - 20) onEnd(); // on paper the last row is always there
   }, [printing, last, episodes.length, onEnd]);
+
+  useKeptScroll(box, { name: place, count: episodes.length, more: onEnd });
 
   const choose = (by: number) => {
     const at = Math.min(episodes.length - 1, Math.max(0, chosen + by));

@@ -4,10 +4,14 @@ import { baseModelsQuery } from "../../../api/base-models";
 import { useAddress, withPart } from "../../../ui/address-part";
 import { DateRange } from "../../../ui/date-range";
 import { inputClass } from "../../../ui/field";
+import { visible } from "../../../ui/plain-text";
 import { SearchInput } from "../../../ui/search-input";
+import { columnsIn, withColumn } from "../episodes/own-columns";
+import { measureTitle } from "./measure-columns";
 import { filterOf, SORT_CHOICES, STATE_CHOICES } from "./session-filter";
 
-export function SessionsFilterBar() {
+/** `measured`: what a column can be made of. */
+export function SessionsFilterBar({ measured }: { measured: readonly string[] }) {
   const [address, setAddress] = useAddress();
   const { data } = useQuery(baseModelsQuery);
   const { model = "" } = filterOf(address);
@@ -61,6 +65,25 @@ export function SessionsFilterBar() {
           </option>
         ))}
       </select>
+      {(measured.length > 0 || columnsIn(address).length > 0) && (
+        <select
+          aria-label="Columns"
+          className={`${inputClass} max-w-40`}
+          value=""
+          onChange={(event) => {
+            const chosen = event.target.value;
+            setAddress((before) => withColumn(before, chosen), { replace: true });
+          }}
+        >
+          <option value="">Columns…</option>
+          {[...new Set([...columnsIn(address), ...measured])].map((name) => (
+            <option key={name} value={name}>
+              {columnsIn(address).includes(name) ? "✓ " : ""}
+              {visible(measureTitle(name))}
+            </option>
+          ))}
+        </select>
+      )}
       <label className="flex items-center gap-2">
         <input
           type="checkbox"

@@ -14,6 +14,8 @@ import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table, type Sort } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
 import { MAX_RUNS } from "../compare/compared-runs";
+import { columnsIn } from "../episodes/own-columns";
+import { measureOf, measuresOf, measureTitle } from "./measure-columns";
 import { filterOf, isNarrowed, sortsOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
 import { useLiveList } from "./use-live-list";
@@ -34,21 +36,24 @@ const HEAD = [
   { name: "Created" },
 ];
 
+const listOf = (address: URLSearchParams) => ({ ...filterOf(address), measures: true });
+
 /** The first page of the list that the address asks for. */
 export function sessionsWarm(client: QueryClient): Promise<unknown> {
-  return client.prefetchInfiniteQuery(sessionsQuery(filterOf(new URLSearchParams(location.search))));
+  return client.prefetchInfiniteQuery(sessionsQuery(listOf(new URLSearchParams(location.search))));
 }
 
 export function SessionsPage() {
   const [address, setAddress] = useSearchParams();
-  const filter = filterOf(address);
+  const filter = listOf(address);
+  const own = columnsIn(address);
   const isFiltered = isNarrowed(filter);
   const mayWrite = useMayWrite();
   const { link, heardAt } = useLiveList(filter);
   const query = useInfiniteQuery(sessionsQuery(filter, link.status === "live"));
   const { data, error, isPending, isPlaceholderData, dataUpdatedAt } = query;
   const sorts = sortsOf(address);
-  const head = HEAD.map((column) => {
+  const head = [...HEAD, ...own.map((name) => ({ name: visible(measureTitle(name)), right: true }))].map((column) => {
     const { direction, turned } = sorts[column.name] ?? {};
     return direction && turned ? { ...column, sort: { direction, onSort: (next: Sort["direction"]) => { setAddress(turned(next), { replace: true }); } } } : column;
   });
@@ -65,7 +70,7 @@ export function SessionsPage() {
           </ButtonLink>
         )}
       </PageHeader>
-      {(isPending || isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar />}
+      {(isPending || isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar measured={measuresOf(sessions ?? [])} />}
       <ErrorNotice error={error} />
       <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
         {isPending && <Loading isTable />}
@@ -76,6 +81,7 @@ export function SessionsPage() {
               <SessionRow
                 key={session.id}
                 session={session}
+                own={own}
                 isChosen={chosen.includes(session.id)}
                 isFull={chosen.length >= MAX_RUNS}
                 onChoose={(isChosen) => {
@@ -101,13 +107,15 @@ function NoMatch() {
 
 interface RowProps {
   session: Session;
+  /** The measures that have a column. */
+  own: readonly string[];
   isChosen: boolean;
   /** As many are chosen as can be compared. */
   isFull: boolean;
   onChoose: (isChosen: boolean) => void;
 }
 
-function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
+function SessionRow({ session, own, isChosen, isFull, onChoose }: RowProps) {
   const right = `${cell} text-right`;
   return (
     <tr className="hover:bg-sunken">
@@ -145,6 +153,11 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
       <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
         {ago(session.created_at)}
       </td>
+      {own.map((name) => (
+        <td key={name} className={right}>
+          {number(measureOf(session, name))}
+        </td>
+      ))}
     </tr>
   );
 }

@@ -1,11 +1,12 @@
 // A run as somebody reads it who was sent a link: its numbers, its curves, its episodes down to the token.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import { useLocation, useSearchParams } from "react-router";
-import { sharedEpisodesQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
+import { sharedEpisodesQuery, sharedFinerQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
 import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import type { SharedRun } from "../../../api/types";
 import { Chart } from "../../../ui/chart";
+import type { Range } from "../../../ui/chart-zoom";
 import { dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
@@ -20,7 +21,7 @@ import { MAIN } from "../detail/plots";
 import { lines, rewardChart } from "../detail/step-columns";
 import { EpisodesTable } from "../episodes/episodes-table";
 import { Facts } from "../episodes/facts";
-import { pointsOf } from "../points";
+import { isCoarse, pointsOf, withFiner } from "../points";
 import { StateBadge } from "../state-badge";
 import { useOnEnd } from "../use-on-end";
 import { SharedEpisode } from "./shared-episode";
@@ -107,21 +108,24 @@ function Overview({ token, run, isErrorShown }: RunProps) {
   const onEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const [zoom, setZoom] = useState<Range | null>(null);
+  const whole = useMemo(() => pointsOf(metrics.data), [metrics.data]);
+  const finer = useQuery(sharedFinerQuery(token, isCoarse(whole) ? zoom : null));
   const drawn = useMemo(() => {
-    const points = pointsOf(metrics.data);
+    const points = withFiner(whole, finer.data, zoom);
     return { x: [...points.x], reward: rewardChart(points, [], "step"), charts: MAIN.map(({ title, unit = "", lines: wanted }) => ({ title, unit, series: lines(points, wanted) })) };
-  }, [metrics.data]);
+  }, [whole, finer.data, zoom]);
   return (
     <>
-      <ErrorNotice error={isErrorShown ? null : (metrics.error ?? error)} />
+      <ErrorNotice error={isErrorShown ? null : (metrics.error ?? finer.error ?? error)} />
       <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
-        <PlotGrid plots={drawn.charts} common={{ x: drawn.x, height: 120 }}>
+        <PlotGrid plots={drawn.charts} common={{ x: drawn.x, height: 120, zoom, onZoom: setZoom }}>
           <div className="sm:col-span-2">
-            <Chart title="Reward" {...drawn.reward} height={220} />
+            <Chart title="Reward" {...drawn.reward} zoom={zoom} onZoom={setZoom} height={220} />
           </div>
         </PlotGrid>
       </Panel>
-      {episodes.length > 0 && <EpisodesTable episodes={episodes} pathOf={(one) => `/shared?episode=${encodeURIComponent(one.episode_id)}${hash}`} onEnd={onEnd} />}
+      {episodes.length > 0 && <EpisodesTable episodes={episodes} pathOf={(one) => `/shared?episode=${encodeURIComponent(one.episode_id)}${hash}`} onEnd={onEnd} place={`shared ${run.name}`} />}
       {data && episodes.length === 0 && <Empty title="No episode yet" />}
     </>
   );
