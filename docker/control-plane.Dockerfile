@@ -8,7 +8,8 @@ FROM ${NODE_IMAGE} AS pages
 WORKDIR /app/frontend
 COPY frontend/package.json frontend/package-lock.json ./
 RUN npm ci --no-audit --no-fund --no-update-notifier
-COPY openapi.json /app/
+COPY openapi.json mkdocs.yml /app/
+COPY docs /app/docs
 COPY frontend ./
 RUN npm run build
 

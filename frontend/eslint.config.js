@@ -3,7 +3,7 @@ import js from "@eslint/js";
 import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
-const features = ["account", "alerts", "audit", "capacity", "keys", "members", "palette", "playground", "sessions", "usage", "webhooks"];
+const features = ["account", "alerts", "audit", "capacity", "keys", "manual", "members", "palette", "playground", "sessions", "usage", "webhooks"];
 
 const featureRules = features.map((name) => ({
   files: [`src/features/${name}/**`],

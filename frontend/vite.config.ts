@@ -2,6 +2,7 @@
 import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
+import { manual } from "./scripts/manual";
 import { routePreload } from "./scripts/route-preload";
 
 const server = process.env.TINKERSCRIPT_BASE_URL ?? "http://127.0.0.1:8000";
@@ -19,7 +20,7 @@ const FRAME = new RegExp(
 const TABLES = /\/node_modules\/(@tanstack\/(react-table|table-core|react-store|store|react-virtual|virtual-core)|use-sync-external-store)\/|\/src\/(ui\/sorted-table|features\/sessions\/episodes\/episodes-table)\./;
 
 export default defineConfig({
-  plugins: [react(), tailwindcss(), routePreload()],
+  plugins: [react(), tailwindcss(), routePreload(), manual()],
   build: {
     outDir: process.env.PAGES_FOLDER ?? "dist",
     emptyOutDir: true,

@@ -3,7 +3,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
-const TEXT = /\.(css|html|js|json|svg|txt|map)$/;
+const TEXT = /\.(css|html|js|json|md|svg|txt|map)$/;
 
 export async function compress(folder) {
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {

@@ -3,6 +3,7 @@ import { useSyncExternalStore } from "react";
 import { baseOf } from "./api/project";
 
 const told = new Set<() => void>();
+let moves = 0; // of replaceAddress, which no router hears of
 
 function subscribe(onMove: () => void): () => void {
   told.add(onMove);
@@ -18,8 +19,14 @@ export function useBase(): string {
   return useSyncExternalStore(subscribe, () => baseOf(location.pathname));
 }
 
+/** Changes whenever a router has to begin anew. */
+export function useRouterKey(): string {
+  return useSyncExternalStore(subscribe, () => `${baseOf(location.pathname)} ${String(moves)}`);
+}
+
 /** Go to a whole path of this server, in place of the page that is shown. The data that was read stays. */
 export function replaceAddress(path: string): void {
   history.replaceState(null, "", path);
+  moves += 1;
   for (const onMove of told) onMove();
 }

@@ -6,7 +6,7 @@ import { accountQuery } from "./api/account";
 import { ApiError } from "./api/errors";
 import { isExported } from "./api/offline";
 import { baseOf } from "./api/project";
-import { useBase } from "./address";
+import { useBase, useRouterKey } from "./address";
 import { NewPasswordPage } from "./features/account/new-password-page";
 import { ProviderReturnPage } from "./features/account/provider-return-page";
 import { ResetPasswordPage } from "./features/account/reset-password-page";
@@ -79,9 +79,10 @@ if (first) {
 // Without react-router's data routers: nothing here uses their loaders, and the sign-in page would load 17 kB for them.
 export function App() {
   const base = useBase();
+  const key = useRouterKey();
   return (
     <QueryClientProvider client={client}>
-      <BrowserRouter key={base} basename={base || "/"}>
+      <BrowserRouter key={key} basename={base || "/"}>
         <RouteErrorBoundary>
           <Suspense fallback={<Loading />}>
             <Routes>

@@ -31,6 +31,7 @@ const GROUPS: readonly { title: string; places: readonly PlaceEntry[] }[] = [
       { to: "/audit", label: "Audit log", forOwners: true },
     ],
   },
+  { title: "Help", places: [{ to: "/words", label: "What is this word" }, { to: "/manual", label: "Manual" }] },
 ];
 
 /** All places that this person may open, in the order of the menu. */

@@ -69,6 +69,8 @@ def pages(run: Run) -> dict[str, str]:
         "run-health": f"{session}/health",
         "no-run": "/sessions/ses_0000000000000000",
         "compare": f"/compare?runs={run.session_id}",
+        "words": "/words",
+        "manual": "/manual/howto/runs",
         "serving": "/serving",
         "playground": "/playground",
         "keys": "/keys",

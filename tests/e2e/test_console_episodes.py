@@ -46,6 +46,56 @@ def test_an_ended_sessions_episodes_are_read_by_rest_down_to_the_token(run: Run)
     assert run.api.get("/steps/9").status_code == 404
 
 
+def test_previous_and_next_keep_the_list_after_a_reload_and_back_its_place(run: Run) -> None:
+    page = run.page
+    where = {"sort": "best", "fate": "trained"}
+    ids = [item["episode_id"] for item in run.api.get("/episodes", params=where).json()["items"]]
+    page.goto(f"/sessions/{run.session_id}/episodes/{ids[3]}?fate=trained&sort=best")  # by a link: no list was read
+    page.get_by_role("button", name="Next").click()
+    expect(page).to_have_url(re.compile(ids[4]))
+    page.reload()
+    page.get_by_role("button", name="Previous").click()
+    expect(page).to_have_url(re.compile(ids[3]))
+    page.set_viewport_size({"width": 1440, "height": 420})
+    page.goto(f"/sessions/{run.session_id}/episodes?fate=trained&sort=best")
+    table = page.get_by_role("table", name="Episodes")
+    expect(table.get_by_role("row").nth(5)).to_be_visible()
+    table.hover()
+    page.mouse.wheel(0, 150)
+    until(lambda: page.evaluate("Object.keys(sessionStorage).length") > 0, "the place is kept", 30)
+    kept = table.evaluate("box => Math.round(box.scrollTop)")
+    assert kept > 0
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Next")).to_be_visible()
+    page.reload()
+    page.go_back()
+    expect(table.get_by_role("row").nth(5)).to_be_visible()
+    until(lambda: abs(table.evaluate("box => box.scrollTop") - kept) < 2, "the list is where it was", 30)
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def test_a_colleagues_link_opens_in_its_own_project_and_a_foreign_project_is_told(run: Run) -> None:
+    page = run.page
+    mine = page.evaluate("fetch('/v1/account').then((it) => it.json())")["projects"][0]["id"]
+    made = run.api.get(run.api.base_url.copy_with(path="/v1/account")).json()
+    assert made["projects"][0]["id"] == mine
+    page.goto(f"/sessions/{run.session_id}/evals")
+    expect(page).to_have_url(re.compile(f"/projects/{mine}/sessions/{run.session_id}/evals$"))
+    page.get_by_role("button", name=re.compile("^Project ")).click()
+    page.get_by_role("menuitem", name="New project").click()
+    page.get_by_label("Name").fill("other lab")
+    page.get_by_role("button", name="Create project").click()
+    expect(page.get_by_test_id("project")).to_have_text("other lab")
+    page.goto(f"/sessions/{run.session_id}/evals")  # it begins in the project that was open last
+    expect(page.get_by_role("heading", level=1, name="Evals")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"/projects/{mine}/sessions/{run.session_id}/evals$"))
+    page.goto("/projects/prj_0000000000000000/home")
+    expect(page.get_by_role("heading", level=1, name="There is no such project")).to_be_visible()
+    page.get_by_role("main").get_by_role("link", name="rita").click()
+    expect(page.get_by_role("heading", level=1, name="Home")).to_be_visible()
+
+
 def test_the_list_is_filtered_by_the_address_and_shows_hostile_text_as_text(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")

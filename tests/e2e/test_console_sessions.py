@@ -145,7 +145,6 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     page.get_by_role("button", name="Download batch").click()
     expect(page.get_by_role("region", name="Batches").get_by_role("alert")).to_contain_text("no batch 99")
 
-    open_place(page, "Overview")
     queue_and_watch(page, server, secret, session_id)
     page.get_by_role("tab", name="Runtime log").click()
     expect(page.get_by_label("Runtime log", exact=True).last).to_contain_text(re.compile(r"\w"))
@@ -156,9 +155,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     confirm(page, "Suspend", "Suspend session")
     expect(state("suspended")).to_be_visible(timeout=RUNTIME_MS)
     expect(page.get_by_role("button", name="Suspend", exact=True)).to_have_count(0)
-    open_place(page, "Checkpoints")
     keep_and_remove_checkpoints(page)
-    open_place(page, "Settings")
     download_episodes(page, session_id, 4)
     open_place(page, "Overview")
     shot(page, "suspended")
@@ -181,6 +178,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
 
 def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) -> None:
     """The queue is shown once there is one, and counted while it is played."""
+    open_place(page, "Overview")
     panel = page.get_by_role("region", name="Queue of tasks")
     expect(panel).to_have_count(0)
     tasks = f"/v1/sessions/{session_id}/tasks"
@@ -206,6 +204,7 @@ def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) ->
 
 def download_episodes(page: Page, session_id: str, episodes: int) -> None:
     """One part comes at once; its link stays, and brings the same file."""
+    open_place(page, "Settings")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download episodes").click()
     assert parquet.read_table(saved.value.path()).num_rows == episodes
@@ -234,6 +233,7 @@ def read_alerts(page: Page) -> None:
 
 def keep_and_remove_checkpoints(page: Page) -> None:
     """The state that a suspended session goes on from can be pinned, and cannot be deleted."""
+    open_place(page, "Checkpoints")
     panel = page.get_by_role("region", name="Checkpoints")
     panel.get_by_role("button", name="Pin the state checkpoint of step 1").first.click()
     unpin = panel.get_by_role("button", name="Unpin the state checkpoint of step 1")

@@ -21,9 +21,9 @@ function askedBy(filter: EpisodeFilter): Asked {
   return { ...(Object.fromEntries(others) as Asked), fate: all("fate") as NonNullable<Asked["fate"]>, metric: all("metric") }; // a number in a text is the same in an address
 }
 
-export function episodesPage(id: string, filter: EpisodeFilter, cursor: string) {
+export function episodesPage(id: string, filter: EpisodeFilter, cursor: string, limit = PAGE) {
   // With a sort the list is the reported one, which has excerpts; without, a running session's own.
-  const query: Asked = { limit: PAGE, sort: "newest", ...askedBy(filter), cursor: cursor || null };
+  const query: Asked = { limit, sort: "newest", ...askedBy(filter), cursor: cursor || null };
   return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
 }
 

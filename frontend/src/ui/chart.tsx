@@ -11,6 +11,7 @@ import type { Marker } from "./chart-marks";
 import { Readout, spokenText } from "./chart-readout";
 import type { Range } from "./chart-zoom";
 import { usePlot } from "./use-plot";
+import { Word } from "./word";
 
 export interface ChartProps {
   title: string;
@@ -56,7 +57,7 @@ export function Chart({ title, unit = "", x, series, height = 200, axis = "step"
     <figure className="group/chart min-w-0 px-4 pt-3 pb-2">
       <figcaption className="flex flex-wrap items-center justify-between gap-x-4 text-xs">
         <span className="font-medium">
-          {title}
+          <Word text={title} />
           {unit && <span className="font-normal text-muted"> {unit}</span>}
         </span>
         {link && (

@@ -1,12 +1,11 @@
 // The form that signing up and signing in share, and the second step where the account asks for one.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
-import { useNavigate, useSearchParams } from "react-router";
+import { useSearchParams } from "react-router";
 import { replaceAddress } from "../../address";
 import { accountQuery } from "../../api/account";
 import { confirmCode, type Credentials } from "../../api/auth";
 import { ApiError } from "../../api/errors";
-import { baseOf } from "../../api/project";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
@@ -79,7 +78,6 @@ export function CredentialsForm({ title, action, passwordHint, newPassword = fal
 
 export function useEnterPage() {
   const client = useQueryClient();
-  const navigate = useNavigate();
   const [search] = useSearchParams();
   return async () => {
     const next = safeNext(search.get("next"));
@@ -88,8 +86,7 @@ export function useEnterPage() {
       return;
     }
     await client.resetQueries({ queryKey: accountQuery.queryKey });
-    if (baseOf(next)) replaceAddress(next); // the router of this page has nothing below a project
-    else await navigate(next, { replace: true });
+    replaceAddress(next); // the router of this page has nothing below a project
   };
 }
 

@@ -3,12 +3,14 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Command } from "cmdk";
 import { Dialog } from "radix-ui";
 import { useDeferredValue, useRef, useState, type ReactNode } from "react";
-import { useNavigate } from "react-router";
+import { useLocation, useNavigate } from "react-router";
 import { chooseProject, currentProject } from "../../api/project";
 import { sessionsPage } from "../../api/sessions";
 import type { Account } from "../../api/types";
 import { chooseTheme, chosenTheme, THEMES } from "../../ui/theme";
 import { UserText } from "../../ui/user-text";
+import { runIn } from "../../run-in";
+import { useFinds } from "./finds";
 import { pageActions } from "./page-actions";
 
 const RUNS = 20;
@@ -66,6 +68,8 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
   const [typed, setTyped] = useState("");
   const [actions] = useState(() => pageActions(document));
   const runs = useRuns(typed.trim());
+  const { pathname } = useLocation();
+  const { finds, isFetching } = useFinds(typed, runIn(pathname));
   const go = (to: string) => {
     onChoose(() => void navigate(to));
   };
@@ -75,12 +79,12 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
       <Command.Input
         value={typed}
         onValueChange={setTyped}
-        placeholder="Go to a run, a page, a project, or do…"
+        placeholder="Go to a run, an episode, a step, an option, a key, a page, or do…"
         maxLength={120}
         className="h-12 w-full border-b border-line bg-transparent px-4 text-base outline-none placeholder:text-muted"
       />
       <Command.List className="max-h-[60vh] overflow-y-auto p-2">
-        <Command.Empty className="px-3 py-6 text-center text-muted">{runs.isFetching ? "Looking…" : "Nothing matches"}</Command.Empty>
+        <Command.Empty className="px-3 py-6 text-center text-muted">{runs.isFetching || isFetching ? "Looking…" : "Nothing matches"}</Command.Empty>
         {actions.length > 0 && (
           <Group heading="On this page">
             {actions.map((action) => (
@@ -89,7 +93,7 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
           </Group>
         )}
         <Group heading="Pages">
-          {[{ to: "/home", label: "Home" }, ...pages, { to: "/sessions/new", label: "New session" }, { to: "/compare", label: "Compare runs" }, { to: "/capacity", label: "Capacity" }, { to: "/alert-rules", label: "Alert rules" }, { to: "/account", label: "Account" }].map(({ to, label }) => (
+          {[...pages, { to: "/sessions/new", label: "New session" }, { to: "/account", label: "Account" }].map(({ to, label }) => (
             <Item key={to} value={`page ${label}`} name={label} onSelect={() => { go(to); }} />
           ))}
         </Group>
@@ -99,6 +103,16 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
             <Item key={session.id} value={`run ${session.name} ${session.id}`} name={session.name || session.id} note={session.state} onSelect={() => { go(`/sessions/${session.id}`); }} />
           ))}
         </Group>
+        {[...new Set(finds.map(({ group }) => group))].map((group) => (
+          <Group key={group} heading={group}>
+            {finds
+              .filter((find) => find.group === group)
+              .map(({ name, note, to }) => (
+                // Found by what was typed already: the list's own search lets it stand.
+                <Item key={`${to} ${name}`} value={`find ${to} ${name} ${typed.trim()}`} name={name} note={note} onSelect={() => { go(to); }} />
+              ))}
+          </Group>
+        ))}
         {others.length > 0 && (
           <Group heading="Projects">
             {others.map((project) => (

@@ -2,6 +2,7 @@
 import { useState } from "react";
 import schema from "../../../api/session-config.json";
 import type { Session } from "../../../api/types";
+import { useAddress } from "../../../ui/address-part";
 import { CopyBlock } from "../../../ui/copy";
 import { Panel } from "../../../ui/panel";
 import { configFields, type OptionSchema } from "../config-fields";
@@ -11,8 +12,14 @@ import { sdkLine } from "./sdk-line";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
 
+function show(row: HTMLElement | null): void {
+  row?.scrollIntoView({ block: "center" });
+}
+
 export function ConfigPanel({ session }: { session: Session }) {
-  const [all, setAll] = useState(false);
+  const [address] = useAddress();
+  const asked = address.get("option"); // where a search led to
+  const [all, setAll] = useState(asked !== null);
   const rows = optionRows(FIELDS, session.config);
   const changed = rows.filter((row) => row.isChanged);
   return (
@@ -32,7 +39,13 @@ export function ConfigPanel({ session }: { session: Session }) {
       {changed.length === 0 && <p className="px-4 py-2 text-muted">Every option has its default.</p>}
       <dl className="divide-y divide-line tabular-nums">
         {(all ? rows : changed).map((row) => (
-          <div key={row.name} className="flex justify-between gap-3 px-4 py-1.5" title={row.description}>
+          <div
+            key={row.name}
+            ref={row.name === asked ? show : undefined}
+            aria-current={row.name === asked ? "true" : undefined}
+            className="flex justify-between gap-3 px-4 py-1.5 aria-[current=true]:bg-accent-soft"
+            title={row.description}
+          >
             <dt className="min-w-0 font-mono text-xs break-words">{row.name}</dt>
             <dd className="text-right">
               <span className={row.isChanged ? "font-medium" : "text-muted"}>{row.value}</span>

@@ -4,6 +4,7 @@ import { Chart, type ChartProps } from "../../../ui/chart";
 import type { Series } from "../../../ui/chart-data";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
+import { Word } from "../../../ui/word";
 import { constantsOf } from "./step-columns";
 
 interface DrawnPlot {
@@ -32,7 +33,7 @@ export function PlotGrid({ plots, common, children }: PlotGridProps) {
         <dl aria-label="Constant over the run" className="flex flex-wrap gap-x-6 gap-y-1 border-t border-line px-4 py-2 text-xs">
           {constant.map(({ plot, constants }) => (
             <div key={keyOf(plot)} className="flex gap-1.5" title={`${visible(plot.unit)}: the same at every step`}>
-              <dt className="text-muted">{visible(plot.title)}</dt>
+              <dt className="text-muted"><Word text={visible(plot.title)} /></dt>
               <dd className="font-medium tabular-nums">{constants.map(([label, value]) => (constants.length > 1 ? `${label} ${number(value)}` : number(value))).join(", ")}</dd>
             </div>
           ))}

@@ -1,0 +1,47 @@
+// Puts the manual into the build: its pages as they are written, and an index of them by which the console lists and finds them.
+import { readFileSync } from "node:fs";
+import type { Plugin } from "vite";
+
+export interface ManualEntry {
+  path: string;
+  title: string;
+  headings: string[];
+}
+
+const ENTRY = /^\s*- (?:(.+): )?(\S+\.md)$/gm;
+const MADE = ["reference/rest.md", "reference/schemas.md", "reference/sdk.md"]; // of code, when the site is built
+const PICTURE = /!\[[^\]]*\]\(([^)\s]+\.svg)\)/g;
+
+/** The pages of the site's menu, in its order; decisions are for those who change the server. */
+export function manualPaths(menu: string): [path: string, title: string | undefined][] {
+  const found = [...menu.slice(menu.indexOf("\nnav:")).matchAll(ENTRY)].map(([, title, path = ""]): [string, string | undefined] => [path, title]);
+  return found.filter(([path]) => !MADE.includes(path) && !path.startsWith("decisions/"));
+}
+
+/** A page's own title where the menu has none, and its headings below it. */
+export function manualEntry(path: string, title: string | undefined, text: string): ManualEntry {
+  const lines = text.replace(/^```[\s\S]*?^```/gm, "").split("\n");
+  const headings = lines.flatMap((line) => /^##+ (.+)$/.exec(line)?.[1] ?? []);
+  const own = lines.find((line) => line.startsWith("# "))?.slice(2);
+  return { path: path.replace(/\.md$/, ""), title: title ?? own ?? path, headings: headings.map((heading) => heading.replaceAll("`", "")) };
+}
+
+export function manual(folder = "..", menu = "../mkdocs.yml"): Plugin {
+  const read = (path: string) => readFileSync(`${folder}/docs/${path}`, "utf8");
+  return {
+    name: "manual",
+    apply: "build",
+    generateBundle() {
+      const entries = manualPaths(readFileSync(menu, "utf8")).map(([path, title]) => {
+        const source = read(path);
+        this.emitFile({ type: "asset", fileName: `manual/${path}`, source });
+        for (const [, picture = ""] of source.matchAll(PICTURE)) {
+          const at = new URL(picture, `file:///${path}`).pathname.slice(1);
+          this.emitFile({ type: "asset", fileName: `manual/${at}`, source: read(at) });
+        }
+        return manualEntry(path, title, source);
+      });
+      this.emitFile({ type: "asset", fileName: "manual/index.json", source: JSON.stringify(entries) });
+    },
+  };
+}

@@ -1,0 +1,59 @@
+// What each word of reinforcement learning means here, and when its number is bad.
+
+export interface WordEntry {
+  name: string;
+  what: string;
+  /** When to look into it; empty: it is neither good nor bad. */
+  bad: string;
+}
+
+export const WORDS: Readonly<Record<string, WordEntry>> = {
+  reward: {
+    name: "Reward",
+    what: "What your program gave an episode: the number that training raises. A point is the mean over the episodes of a step.",
+    bad: "It falls, or stays flat for many steps. A rise in training without one in held-out evaluations is memory or a hole in the grader.",
+  },
+  spread: { name: "Spread", what: "How far rewards lie from their mean: their standard deviation.", bad: "Near zero: episodes of a group have equal rewards, and there is nothing to learn from." },
+  advantage: {
+    name: "Advantage",
+    what: "How much better an episode did than the others of its group. Tokens of episodes above the mean are made more likely, those below less.",
+    bad: "Zero everywhere: the rewards of the group are equal.",
+  },
+  loss: {
+    name: "Loss",
+    what: "What the optimizer lowers. In reinforcement learning it is a means and no score: near zero and noisy is normal.",
+    bad: "Not a number, or steps with values many times the usual. In supervised training: it does not fall.",
+  },
+  kl_engine: {
+    name: "KL engine to trainer",
+    what: "How differently the engine that samples and the trainer see the same tokens. Rounding alone makes it small, not zero.",
+    bad: "Above about 0.01, or rising: what is trained is not what was sampled. A higher precision or a lower max_staleness helps.",
+  },
+  kl_step: { name: "KL within the step", what: "How far one step moved the policy, on the step’s own tokens (the k3 estimate).", bad: "Sudden peaks: the learning rate is too high, or a few episodes weigh too much." },
+  entropy: {
+    name: "Entropy",
+    what: "How undecided the policy is about the next token, in nats. It falls while it learns.",
+    bad: "It drops to nearly zero within a few steps: the policy says the same each time and finds nothing new. Or it explodes: answers become noise.",
+  },
+  entropy_weight: { name: "Weight of the entropy", what: "How much the loss rewards undecided answers (entropy_coef).", bad: "" },
+  length: { name: "Answer length", what: "Mean tokens of an answer.", bad: "It grows without the reward growing, or shrinks to a few tokens: the policy found that length alone pays." },
+  cut_off: { name: "Answers cut off", what: "The share of answers that ended at max_tokens, without an end of their own.", bad: "Above a few percent: such an answer rarely earns what it could. Raise max_tokens." },
+  clipped: { name: "Clipped tokens", what: "The share of tokens whose change was limited by the loss’s clip.", bad: "Above about 20 %: steps are too large, or samples too old." },
+  grad_norm: { name: "Gradient norm", what: "How large the step’s gradient was, before it was limited.", bad: "Peaks of ten times the usual, or exactly zero: then nothing was learned." },
+  learning_rate: { name: "Learning rate", what: "How far a step goes along the gradient. Without a choice it follows from the model’s size.", bad: "Too high: the reward jumps and collapses. Too low: nothing moves." },
+  updates: { name: "Updates", what: "Optimizer updates within one step: a batch may be walked in several parts.", bad: "" },
+  distinct: { name: "Spread of the answers", what: "The share of different answers within groups.", bad: "Near zero: all attempts are the same, so all rewards are." },
+  grammars: { name: "Lost grammars", what: "Answers whose required form (a JSON schema, a choice) the engine could not hold.", bad: "Above zero: such answers are not what was asked for." },
+  group: { name: "Group", what: "The attempts at one task that are compared with each other. Without a task’s name the first prompt decides.", bad: "Groups that never fill: the loop makes fewer attempts than grpo_n." },
+  equal: { name: "Equal groups", what: "Groups of which all episodes earned the same: they teach nothing.", bad: "Most of them are: tasks are too easy or too hard, or the reward has only two ends." },
+  staleness: { name: "Staleness", what: "How many versions old the oldest sample of the step was.", bad: "It stands at max_staleness all the time: the loop is slower than training, and learns from old answers." },
+  policy: { name: "Samples", what: "From how old a version of the model training may take answers. On-policy: from the newest alone.", bad: "" },
+  version: { name: "Policy version", what: "How many steps the weights have behind them that the engine serves now.", bad: "It stands still while episodes end: groups do not fill, or steps are refused." },
+  step_time: { name: "Step time", what: "Seconds of a step: playing (rollout), training, and handing the weights to the engine.", bad: "Rollout far above the rest: more runners or shorter answers make it faster." },
+  speed: { name: "Tokens per second", what: "Trained tokens by the time of the whole step.", bad: "It falls: answers got longer, or the machine is shared." },
+  fate: { name: "Fate", what: "What became of an episode: open, waiting for its group, trained, evaluation, stale (too old), abandoned or expired.", bad: "Many are stale, abandoned or expired: they were paid for and taught nothing." },
+  timeline: { name: "Timeline", what: "The token sequence that calls of an episode merge into. Several: agents, or a history that was rewritten.", bad: "As many as calls: the client rewrites its history at each call, and nothing is shared." },
+  logprob: { name: "Log-probability", what: "How likely the model found a token that it sampled; 0 is certain.", bad: "Very low for the whole answer: it was sampled at a high temperature, or is text the model does not know." },
+  tokens_trained: { name: "Tokens trained", what: "Sampled tokens in the step’s loss, each once.", bad: "" },
+  tokens_computed: { name: "Tokens computed", what: "Tokens that the trainer walked, prompts included; shared beginnings once.", bad: "Many times the trained ones: prompts are long beside the answers." },
+};
