@@ -4,7 +4,7 @@ import { manualEntry, manualPaths } from "./manual";
 
 test("the pages of the menu are there in its order, without those that are made of code", () => {
   const paths = manualPaths("docs_dir: docs\nnav:\n  - Start: index.md\n  - How to:\n      - Serve a model: howto/serving.md\n      - operations/index.md\n      - REST: reference/rest.md\n      - decisions/one.md\n");
-  expect(paths).toEqual([["index.md", "Start"], ["howto/serving.md", "Serve a model"], ["operations/index.md", undefined]]);
+  expect(paths).toEqual([["index.md", "Start"], ["howto/serving.md", "Serve a model"], ["operations/index.md", undefined], ["reference/rest.md", "REST"]]);
   expect(manualPaths(readFileSync("../mkdocs.yml", "utf8")).length).toBeGreaterThan(25);
 });
 

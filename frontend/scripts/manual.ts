@@ -1,5 +1,5 @@
 // Puts the manual into the build: its pages as they are written, and an index of them by which the console lists and finds them.
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import type { Plugin } from "vite";
 
 export interface ManualEntry {
@@ -9,13 +9,12 @@ export interface ManualEntry {
 }
 
 const ENTRY = /^\s*- (?:(.+): )?(\S+\.md)$/gm;
-const MADE = ["reference/rest.md", "reference/schemas.md", "reference/sdk.md"]; // of code, when the site is built
 const PICTURE = /!\[[^\]]*\]\(([^)\s]+\.svg)\)/g;
 
 /** The pages of the site's menu, in its order; decisions are for those who change the server. */
 export function manualPaths(menu: string): [path: string, title: string | undefined][] {
   const found = [...menu.slice(menu.indexOf("\nnav:")).matchAll(ENTRY)].map(([, title, path = ""]): [string, string | undefined] => [path, title]);
-  return found.filter(([path]) => !MADE.includes(path) && !path.startsWith("decisions/"));
+  return found.filter(([path]) => !path.startsWith("decisions/"));
 }
 
 /** A page's own title where the menu has none, and its headings below it. */
@@ -27,12 +26,13 @@ export function manualEntry(path: string, title: string | undefined, text: strin
 }
 
 export function manual(folder = "..", menu = "../mkdocs.yml"): Plugin {
+  const isWritten = (path: string) => existsSync(`${folder}/docs/${path}`); // others are made of code, when the site is
   const read = (path: string) => readFileSync(`${folder}/docs/${path}`, "utf8");
   return {
     name: "manual",
     apply: "build",
     generateBundle() {
-      const entries = manualPaths(readFileSync(menu, "utf8")).map(([path, title]) => {
+      const entries = manualPaths(readFileSync(menu, "utf8")).filter(([path]) => isWritten(path)).map(([path, title]) => {
         const source = read(path);
         this.emitFile({ type: "asset", fileName: `manual/${path}`, source });
         for (const [, picture = ""] of source.matchAll(PICTURE)) {
