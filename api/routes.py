@@ -22,6 +22,8 @@ from api.views.checkpoints import (
     checkpoint_get,
     checkpoint_list,
     checkpoint_provenance,
+    checkpoint_publish,
+    checkpoint_unpublish,
     checkpoint_update,
 )
 from api.views.episodes import (
@@ -206,6 +208,8 @@ route("GET", CHECKPOINT, checkpoint_get, checkpoints_read, CheckpointView)
 route("PATCH", CHECKPOINT, checkpoint_update, sessions_write, CheckpointView)
 route("DELETE", CHECKPOINT, checkpoint_delete, sessions_write, None, status=204)
 route("GET", CHECKPOINT + "/provenance", checkpoint_provenance, checkpoints_read, CheckpointProvenance)
+route("POST", CHECKPOINT + "/publish", checkpoint_publish, sessions_write, CheckpointView)
+route("DELETE", CHECKPOINT + "/publish", checkpoint_unpublish, sessions_write, CheckpointView)
 route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, CheckpointDownload, audit=True)
 
 # Checked here, then forwarded to the session's gateway, which also makes a repeated request harmless.

@@ -39,12 +39,24 @@ def checkpoint_get(request: ApiRequest, session_id: str, checkpoint_id: str) -> 
 def checkpoint_update(
     request: ApiRequest, session_id: str, checkpoint_id: str, body: CheckpointUpdate
 ) -> CheckpointView:
-    """Pin a checkpoint, so that it is kept whatever its age, or let it go; publish one of a tinker client."""
+    """Pin a checkpoint, so that it is kept whatever its age, or let it go."""
+    ids = {"session_id": session_id, "checkpoint_id": checkpoint_id}
+    return checkpoint_view(retention.checkpoint_pin(project=request.auth.project, pinned=body.pinned, **ids))
+
+
+def checkpoint_publish(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
+    """Let every project of this server read a checkpoint that a tinker client named."""
+    return _published(request, session_id, checkpoint_id, public=True)
+
+
+def checkpoint_unpublish(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
+    """Let its own project alone read it again."""
+    return _published(request, session_id, checkpoint_id, public=False)
+
+
+def _published(request: ApiRequest, session_id: str, checkpoint_id: str, *, public: bool) -> CheckpointView:
     where = {"project": request.auth.project, "session_id": session_id, "checkpoint_id": checkpoint_id}
-    if body.public is not None:
-        named_publish(checkpoint=checkpoints.checkpoint_get(**where), public=body.public)
-    if body.pinned is not None:
-        retention.checkpoint_pin(pinned=body.pinned, **where)
+    named_publish(checkpoint=checkpoints.checkpoint_get(**where), public=public)
     return checkpoint_view(checkpoints.checkpoint_get(**where))
 
 

@@ -56,7 +56,8 @@ export function pinCheckpoint(checkpoint: Checkpoint, pinned: boolean): Promise<
 
 /** A published checkpoint of a tinker client can be read by every project of this server. */
 export function publishCheckpoint(checkpoint: Checkpoint, isPublic: boolean): Promise<Checkpoint> {
-  return unwrap(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { public: isPublic } }));
+  const where = at(checkpoint.session_id, checkpoint.id);
+  return unwrap(isPublic ? api.POST(`${ONE}/publish`, where) : api.DELETE(`${ONE}/publish`, where));
 }
 
 export function deleteCheckpoint(checkpoint: Checkpoint): Promise<void> {

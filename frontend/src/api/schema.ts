@@ -672,8 +672,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Pin a checkpoint, so that it is kept whatever its age, or let it go; publish one of a tinker client.
-         * @description Pin a checkpoint, so that it is kept whatever its age, or let it go; publish one of a tinker client.
+         * Pin a checkpoint, so that it is kept whatever its age, or let it go.
+         * @description Pin a checkpoint, so that it is kept whatever its age, or let it go.
          */
         patch: operations["checkpoint_update"];
         trace?: never;
@@ -713,6 +713,30 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let every project of this server read a checkpoint that a tinker client named.
+         * @description Let every project of this server read a checkpoint that a tinker client named.
+         */
+        post: operations["checkpoint_publish"];
+        /**
+         * Let its own project alone read it again.
+         * @description Let its own project alone read it again.
+         */
+        delete: operations["checkpoint_unpublish"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2128,12 +2152,7 @@ export interface components {
              * Pinned
              * @description A pinned checkpoint is kept until it is deleted, whatever its age.
              */
-            pinned?: boolean | null;
-            /**
-             * Public
-             * @description Of one that a tinker client named: whether every project of this server may read it.
-             */
-            public?: boolean | null;
+            pinned: boolean;
         };
         /**
          * CheckpointView
@@ -8014,6 +8033,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CheckpointProvenance"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_publish: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_unpublish: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointView"];
                 };
             };
             /** @description Refused or failed */

@@ -35,10 +35,7 @@ class CheckpointCreate(Request):
 class CheckpointUpdate(Request):
     """``PATCH /v1/sessions/{id}/checkpoints/{checkpoint_id}``."""
 
-    pinned: bool | None = Field(None, description="A pinned checkpoint is kept until it is deleted, whatever its age.")
-    public: bool | None = Field(
-        None, description="Of one that a tinker client named: whether every project of this server may read it."
-    )
+    pinned: bool = Field(description="A pinned checkpoint is kept until it is deleted, whatever its age.")
 
 
 class ManifestFile(Response):

@@ -9,6 +9,7 @@ from django.test import Client as Browser
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.tinker import calls, work
+from console.tinker.models import TinkerCheckpoint
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.tinker.work import CallColumns, TokensUsed, WorkReport
@@ -47,9 +48,9 @@ def read(client: Client, path: str) -> tuple[int, Any]:
 
 
 @sync_to_async
-def change(client: Client, path: str, **fields: Any) -> tuple[int, Any]:
-    headers = {"Authorization": f"Bearer {client.secret}"}
-    answer = Browser().patch(f"/v1/sessions/{path}", fields, content_type="application/json", headers=headers)
+def publish(client: Client, path: str, public: bool) -> tuple[int, Any]:
+    send = Browser().post if public else Browser().delete
+    answer = send(f"/v1/sessions/{path}/publish", headers={"Authorization": f"Bearer {client.secret}"})
     return answer.status_code, answer.json()
 
 
@@ -133,8 +134,9 @@ async def test_a_checkpoint_is_published_for_every_project_and_taken_back(alices
     (shown,) = (await read(alices, f"{session}/checkpoints"))[1]["items"]
     assert shown["public"] is False
     path = f"{session}/checkpoints/{shown['id']}"
-    assert (await change(eves, path, public=True))[0] == 404
+    assert (await publish(eves, path, True))[0] == 404
     for public in (True, False):
-        status, told = await change(alices, path, public=public)
-        assert (status, told["public"], told["pinned"]) == (200, public, False)
-    assert (await change(alices, path, pinned=True))[1]["pinned"] is True
+        status, told = await publish(alices, path, public)
+        assert (status, told["public"]) == (200, public)
+    await sync_to_async(lambda: TinkerCheckpoint.objects.all().delete())()
+    assert (await publish(alices, path, True))[0] == 400
