@@ -29,6 +29,13 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
     what: "How differently the engine that samples and the trainer see the same tokens. Rounding alone makes it small, not zero.",
     bad: "Above about 0.01, or rising: what is trained is not what was sampled. A higher precision or a lower max_staleness helps.",
   },
+  gap: {
+    name: "Gap of engine and trainer",
+    what: "How far the engine’s and the trainer’s log-probabilities of the same sampled tokens lie apart, in nats. Rounding alone gives a few hundredths.",
+    bad: "The mean rises over steps, or more than a few tokens of ten thousand are a whole nat apart.",
+  },
+  left_out: { name: "Tokens left out for their gap", what: "Tokens that are not trained because engine and trainer differ too much on them.", bad: "It grows: a growing part of the answers teaches nothing." },
+  repeated: { name: "Repeated prefixes", what: "Tokens of shared beginnings that the trainer walked more than once, because the model cannot share them.", bad: "" },
   kl_step: { name: "KL within the step", what: "How far one step moved the policy, on the step’s own tokens (the k3 estimate).", bad: "Sudden peaks: the learning rate is too high, or a few episodes weigh too much." },
   entropy: {
     name: "Entropy",
