@@ -84,6 +84,7 @@ export const GROUPS: readonly PlotGroup[] = [
         lines: [
           ["trained", "tokens_trained"],
           ["computed", "tokens_computed", "--series-2"],
+          ["repeated", "tokens_repeated", "--series-3"],
         ],
       },
       { title: "Staleness", unit: "versions, oldest", lines: [["staleness", "staleness_max"]] },
