@@ -140,6 +140,7 @@ def found(page: Page, name: str) -> list[str]:
 
 
 @pytest.mark.smoke
+@pytest.mark.timeout(600)  # some thirty pages, each in five looks
 def test_no_page_has_what_axe_a_small_window_or_paper_finds(page: Page, run: Run) -> None:
     page.add_init_script(path=AXE)
     problems = {}
@@ -283,7 +284,7 @@ def test_a_narrow_window_has_the_name_of_each_value_and_paper_whole_names(page: 
         assert page.evaluate(SIDEWAYS) == [], path
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        expect(page.get_by_text(name).first).to_be_visible()
+        expect(page.get_by_role("main").get_by_text(name).first).to_be_visible()
         assert page.evaluate(CUT) == [], path
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")

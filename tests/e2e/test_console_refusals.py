@@ -33,7 +33,7 @@ READS = {
     "/sessions/{id}/charts": r"/v1/sessions/ses_\w+$",
     "/sessions/{id}/steps": r"/metrics\?",
     "/sessions/{id}/evals": r"/events\?",
-    "/sessions/{id}/checkpoints": r"/checkpoints$",
+    "/sessions/{id}/checkpoints": r"/v1/sessions/ses_\w+/checkpoints$",
     "/sessions/{id}/settings": r"/v1/sessions/ses_\w+$",
     "/sessions/{id}/health": r"/(logs|events|resources)(\?|$)",
     "/compare?runs={id}": r"/v1/sessions/ses_\w+$",
