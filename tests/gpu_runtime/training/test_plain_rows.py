@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from deepspeed.utils import z3_leaf_module
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Sample
@@ -15,6 +16,7 @@ from gpu_runtime.training.rows.kinds import RowKind
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack, pack_row, tokens_repeated
 from gpu_runtime.training.rows.tensors import RowTensors
+from gpu_runtime.training.sharding.loading import layers_gather_whole
 from support.family_checks import drawn_samples, family_gaps
 from support.model_families import PLAIN, TRAINED, WINDOW, family_make
 from tinkerscript.wire.config import SessionConfig
@@ -96,6 +98,14 @@ def test_the_gradient_of_two_rows_is_that_of_each_alone(tmp_path, name) -> None:
 
     together, alone = gradient([[0, 1]]), gradient([[0], [1]])
     assert (together - alone).norm() < 1e-5 * alone.norm()
+
+
+def test_layers_that_read_weights_of_modules_they_do_not_call_are_put_together_whole(tmp_path) -> None:
+    """As ZeRO 3 does for the modules that it is told are leaves: else a convolution's weight has no elements."""
+    policy = Policy.load(str(family_make(tmp_path, "LFM2")), torch.float32)
+    layers_gather_whole(policy)
+    layers = policy.model.get_decoder().layers
+    assert all(map(z3_leaf_module, layers)) and not z3_leaf_module(policy.model.get_decoder())
 
 
 @pytest.mark.system
