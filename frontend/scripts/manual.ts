@@ -26,8 +26,9 @@ export function manualEntry(path: string, title: string | undefined, text: strin
 }
 
 export function manual(folder = "..", menu = "../mkdocs.yml"): Plugin {
-  const isWritten = (path: string) => existsSync(`${folder}/docs/${path}`); // others are made of code, when the site is
   const read = (path: string) => readFileSync(`${folder}/docs/${path}`, "utf8");
+  // Others are made of code, or have parts that are, when the site is made.
+  const isWritten = (path: string) => existsSync(`${folder}/docs/${path}`) && !/^::: /m.test(read(path));
   return {
     name: "manual",
     apply: "build",

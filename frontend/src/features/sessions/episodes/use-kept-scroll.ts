@@ -13,7 +13,7 @@ export function useKeptScroll(box: RefObject<HTMLElement | null>, { name, count,
     const element = box.current;
     if (!element || wanted.current === 0) return;
     const isThere = element.scrollHeight - element.clientHeight >= wanted.current;
-    element.scrollTop = wanted.current; // as near as it goes
+    element.scrollTo({ top: wanted.current }); // as near as it goes
     if (isThere || (pages.current += 1) > MOST_PAGES) wanted.current = 0;
     else more();
   }, [box, count, more]);
