@@ -51,7 +51,8 @@ def vision_stand_in() -> None:
 
 
 def inspections_stand_in() -> None:
-    """For the process in which vLLM's registry looks at a model's class, before it does."""
+    """Here, and for the process in which vLLM's registry looks at a model's class, before it does."""
+    vision_stand_in()
     import cloudpickle  # type: ignore[import-untyped]
     from vllm.model_executor.models import registry
 

@@ -46,4 +46,4 @@ def test_the_process_that_looks_at_a_class_has_the_stand_in_first(monkeypatch) -
     inspections_stand_in()
     inspections_stand_in()
     registry._run_in_subprocess(lambda: done.append("look"))  # noqa: SLF001 - vLLM's, without a public name
-    assert done == ["stand-in", "look"]
+    assert done == ["stand-in", "stand-in", "stand-in", "look"]
