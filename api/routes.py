@@ -13,7 +13,6 @@ from api.views.alerts import (
     metric_rule_update,
     session_alert_list,
 )
-from api.views.audit import audit_list
 from api.views.batches import batch_get
 from api.views.checkpoints import (
     checkpoint_create,
@@ -39,6 +38,7 @@ from api.views.episodes import (
 from api.views.kinds import model_calls, serving_create, serving_key_create, tinker_run_get
 from api.views.outside import outside_call
 from api.views.projects import (
+    audit_list,
     invitation_accept,
     invitation_decline,
     member_invite,
@@ -88,7 +88,6 @@ from tinkerscript.wire.episodes import (
     EpisodeView,
 )
 from tinkerscript.wire.events import Event, EventPage
-from tinkerscript.wire.outside import OutsideAnswer
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, SessionSpending, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
@@ -106,6 +105,7 @@ from tinkerscript.wire.reading.usage import UsageDays
 from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import PlaceList, ServerView
 from tinkerscript.wire.serving.endpoints import ServingEndpoint
+from tinkerscript.wire.serving.outside import OutsideAnswer
 from tinkerscript.wire.sessions import (
     Accounting,
     BaseModelList,

@@ -1,5 +1,7 @@
 """Checkpoints of a session."""
 
+from functools import partial
+
 from api.presenters import checkpoint_view
 from api.rest.requests import ApiRequest
 from console.sessions.checkpoints import checkpoints, removal, retention
@@ -55,9 +57,11 @@ def checkpoint_unpublish(request: ApiRequest, session_id: str, checkpoint_id: st
 
 
 def _published(request: ApiRequest, session_id: str, checkpoint_id: str, *, public: bool) -> CheckpointView:
-    where = {"project": request.auth.project, "session_id": session_id, "checkpoint_id": checkpoint_id}
-    named_publish(checkpoint=checkpoints.checkpoint_get(**where), public=public)
-    return checkpoint_view(checkpoints.checkpoint_get(**where))
+    find = partial(
+        checkpoints.checkpoint_get, project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
+    )
+    named_publish(checkpoint=find(), public=public)
+    return checkpoint_view(find())
 
 
 def checkpoint_delete(request: ApiRequest, session_id: str, checkpoint_id: str) -> None:

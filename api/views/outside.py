@@ -2,7 +2,7 @@
 
 from api.rest.requests import ApiRequest
 from console.operations.outside_calls import outside_chat
-from tinkerscript.wire.outside import OutsideAnswer, OutsideCall
+from tinkerscript.wire.serving.outside import OutsideAnswer, OutsideCall
 
 
 async def outside_call(request: ApiRequest, body: OutsideCall) -> OutsideAnswer:

@@ -1,12 +1,13 @@
-"""Projects, their members, and what they used."""
+"""Projects, their members, what they used, and who did what."""
 
 from datetime import timedelta
 
 from django.utils import timezone
 
-from api.presenters import member_view, project_view, usage_list_view
+from api.presenters import audit_view, member_view, project_view, usage_list_view
 from api.rest.requests import ApiRequest
-from api.views.queries import PageQuery, UsageDaysQuery
+from api.views.queries import AuditQuery, PageQuery, UsageDaysQuery
+from console.audit.services import audit_list as entries_of
 from console.errors import Forbidden, NotFound
 from console.sessions.forecast import session_spending
 from console.sessions.limits.costs import prices_get, usage_by_key, usage_by_member
@@ -20,6 +21,7 @@ from console.users.selectors import project_list as projects_of
 from console.users.selectors import role_get
 from tinkerscript.wire.account import ProjectView, Scope
 from tinkerscript.wire.projects import (
+    AuditPage,
     MemberInvite,
     MemberList,
     MemberUpdate,
@@ -128,3 +130,9 @@ def session_usage(request: ApiRequest, session_id: str) -> SessionSpending:
 def _may_read_payers(request: ApiRequest) -> bool:
     """Whether the caller may read members and keys, as their routes decide: a key needs the admin scope."""
     return request.auth.key is None or Scope.ADMIN in request.auth.scopes
+
+
+def audit_list(request: ApiRequest, query: AuditQuery) -> AuditPage:
+    """Who did what in the project, newest first."""
+    records, next_cursor = entries_of(project_id=request.auth.project.id, **query.model_dump())
+    return AuditPage(items=[audit_view(record) for record in records], next_cursor=next_cursor)

@@ -13,8 +13,8 @@ from ..base import Request, Response
 from ..calls import DriftPoint, EpisodeReport
 from ..episodes import EpisodeView, RefusedCalls
 from ..events import Event
+from ..training.ratios import RATIO_EDGES
 from .outline import EpisodeOutline
-from .ratios import RATIO_EDGES
 
 MAX_ROWS = 200  # of one request
 EXCERPT_CHARACTERS = 500  # of the prompt, and of the answer

@@ -1,5 +1,6 @@
 // Which options stand where in the form. What is new in the schema and not named here still appears, under "Other".
-import type { ConfigField } from "../config-fields";
+import schema from "../../../api/session-config.json";
+import { configFields, type ConfigField, type OptionSchema } from "../config-fields";
 
 export interface FieldGroup {
   title: string;
@@ -56,3 +57,6 @@ export function advancedGroups(fields: ConfigField[]): FieldGroup[] {
   const other = fields.map((field) => field.name).filter((name) => !placed.has(name));
   return other.length > 0 ? [...ADVANCED_GROUPS, { title: "Other", names: other }] : ADVANCED_GROUPS;
 }
+
+export const FIELDS = configFields(schema as unknown as OptionSchema);
+export const ADVANCED = advancedGroups(FIELDS);

@@ -6,7 +6,6 @@ import { useEffect, useRef, useState, type SyntheticEvent } from "react";
 import { useNavigate, useSearchParams } from "react-router";
 import { accountQuery } from "../../../api/account";
 import { baseModelsQuery } from "../../../api/base-models";
-import schema from "../../../api/session-config.json";
 import { createSession, planSession, sessionQuery, sessionsKey } from "../../../api/sessions";
 import type { SessionCreate } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
@@ -18,17 +17,15 @@ import { Empty, PageHeader } from "../../../ui/panel";
 import { readTurn } from "../budget";
 import { useMayWrite } from "../use-may-write";
 import { BudgetInputs } from "./budget-inputs";
-import { configFields, defaultText, nested, readForm, type OptionSchema } from "../config-fields";
+import { defaultText, nested, readForm } from "../config-fields";
 import { ConfigInputs } from "./config-inputs";
-import { advancedGroups, MAIN_GROUPS } from "./config-layout";
+import { ADVANCED, FIELDS, MAIN_GROUPS } from "./config-layout";
 import { serverErrors } from "./form-errors";
 import { refusedPlan } from "./plan";
 import { PlanPanel } from "./plan-panel";
 import { EMPTY, isTrained, startOf, withKept, withText, type Start } from "./run-again";
 
-const FIELDS = configFields(schema as unknown as OptionSchema);
 const DEFAULTS = Object.fromEntries(FIELDS.map((field) => [field.name, field.default]));
-const ADVANCED = advancedGroups(FIELDS);
 
 /** `?from=` names the session whose options the form begins with, `?checkpoint=` one of its checkpoints to go on from. */
 export function NewSessionPage() {

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from .base import Request, Response
+from ..base import Request, Response
 
 
 class OutsideCall(Request):
